@@ -1,0 +1,1 @@
+"""Learned particle filters whose posterior is a mixture density."""
