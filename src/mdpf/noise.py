@@ -83,10 +83,11 @@ class Replay:
         return self._take(shape)
 
 
-Source: TypeAlias = Generator | Noise | Recorder | Replay | None
+Stream: TypeAlias = Generator | Recorder | Replay | None
+Source: TypeAlias = Stream | Noise
 
 
-def source(generator: Source) -> Source:
+def source(generator: Source) -> Stream:
     """Open what was handed in as ``generator``, so that several draws consume it in order."""
     return Replay(generator) if isinstance(generator, Noise) else generator
 

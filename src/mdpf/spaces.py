@@ -45,7 +45,7 @@ class StateSpace:
 
     coordinates: tuple[Coordinate, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         names = [coordinate.name for coordinate in self.coordinates]
         if not names or len(set(names)) != len(names):
             raise ValueError(f"StateSpace needs at least one coordinate, each with its own name, got {names}.")
@@ -146,7 +146,7 @@ class StateSpace:
         num_linear = len(self.linear)
         if not self.angular:
             return encoded
-        pairs = encoded[..., num_linear:].unflatten(-1, (len(self.angular), 2))
+        pairs = encoded[..., num_linear:].reshape(*encoded.shape[:-1], len(self.angular), 2)
         columns = torch.cat([encoded[..., :num_linear], torch.atan2(pairs[..., 0], pairs[..., 1])], -1)
         order = [*self.linear, *self.angular]
         return columns[..., [order.index(dim) for dim in range(self.dim)]]

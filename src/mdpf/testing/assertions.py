@@ -1,7 +1,7 @@
 r"""Assertions about random quantities, with tolerances that are computed and power that is demanded.
 
-A statistical test goes wrong in two ways: it rejects what is right, or it accepts what is wrong. Against the first, the tolerance is
-a quantile: all comparisons of one assertion together reject a correct mean with probability ``alpha``. Against the second, every
+A statistical test goes wrong in two ways: it rejects what is right, or it accepts what is wrong. Against the first, the tolerance
+is a quantile: all comparisons of one assertion together reject a correct mean with probability ``alpha``. Against the second, every
 assertion takes ``max_se``, the largest standard error with which its answer would still mean something.
 """
 
