@@ -1,3 +1,29 @@
-"""Learned particle filters whose posterior is a mixture density."""
+"""Learned particle filters whose posterior is a mixture density.
+
+A filter is made of parts and owns no memory: ``belief = pf.init(particles)``, then ``belief, info = pf.step(belief, feature,
+action)`` as often as observations arrive, or ``belief, trajectory = pf(belief, observations, actions)`` for a whole sequence.
+"""
+
+from mdpf import kernels, modes, noise, resamplers, selection
+from mdpf.filters import AdaptiveParticleFilter, Belief, ParticleFilter, Trajectory, scan
+from mdpf.mixture import Mixture
+from mdpf.spaces import StateSpace
+from mdpf.trees import detach
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AdaptiveParticleFilter",
+    "Belief",
+    "Mixture",
+    "ParticleFilter",
+    "StateSpace",
+    "Trajectory",
+    "detach",
+    "kernels",
+    "modes",
+    "noise",
+    "resamplers",
+    "scan",
+    "selection",
+]
