@@ -61,7 +61,7 @@ class Replay:
         self._draws = noise.draws
         self._next = 0
 
-    def _take(self, shape: tuple[int, ...]) -> Tensor:
+    def _take(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         if self._next >= len(self._draws):
             raise ValueError(
                 f"Noise needs at least {self._next + 1} draws, got {len(self._draws)}. "
@@ -74,13 +74,13 @@ class Replay:
                 "It was recorded for other shapes; record it again with noise.Recorder."
             )
         self._next += 1
-        return draw
+        return draw.to(dtype=like.dtype, device=like.device)
 
     def uniform(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        return self._take(shape)
+        return self._take(shape, like)
 
     def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        return self._take(shape)
+        return self._take(shape, like)
 
 
 Stream: TypeAlias = Generator | Recorder | Replay | None

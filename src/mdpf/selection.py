@@ -26,7 +26,7 @@ class Selection(Protocol):
 def _probabilities(name: str, log_weights: Tensor, num_samples: int) -> Tensor:
     check_tensor(f"selection.{name}", log_weights, ["component"])
     check_count(f"selection.{name}", num_samples, "num_samples")
-    return log_weights.detach().softmax(-1)
+    return log_weights.detach().softmax(-1).contiguous()
 
 
 def _invert(weights: Tensor, levels: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def residual(log_weights: Tensor, num_samples: int, *, generator: Source = None)
     levels = noise.uniform((*weights.shape[:-1], num_samples), weights, generator)
     scaled = weights * num_samples
     # n * w is often a whole number up to rounding; just below one it must not lose its copy.
-    copies = (scaled + 4 * num_samples * torch.finfo(weights.dtype).eps).floor().clamp_max(num_samples)
+    copies = (scaled * (1 + 8 * torch.finfo(weights.dtype).eps)).floor()
     kept = copies.cumsum(-1)
     positions = torch.arange(num_samples, dtype=weights.dtype, device=weights.device).expand_as(levels).contiguous()
     fixed = torch.searchsorted(kept, positions, right=True)

@@ -18,8 +18,11 @@ TWO_PI = 2 * math.pi
 
 
 def wrap(angle: Tensor) -> Tensor:
-    """Bring an angle to the half-open interval from -pi to pi."""
-    return torch.remainder(angle + math.pi, TWO_PI) - math.pi
+    """Bring an angle to the half-open interval from -pi to pi; leave it exactly alone if it is inside already."""
+    turned = torch.remainder(angle + math.pi, TWO_PI) - math.pi
+    # Rounding can reach the open end.
+    turned = torch.where(turned >= math.pi, turned - TWO_PI, turned)
+    return torch.where(angle.abs() < math.pi, angle, turned)
 
 
 class Coordinate(NamedTuple):
@@ -43,6 +46,7 @@ class StateSpace:
         the cosines of the angles, each angle a pair ``(sin, cos)``.
     """
 
+    # Coordinates are picked by unbind and stack, never by a list of indices: a list would be copied to the device at every call.
     coordinates: tuple[Coordinate, ...]
 
     def __post_init__(self) -> None:
@@ -65,9 +69,11 @@ class StateSpace:
         example = '{"coordinates": [{"name": "x"}, {"name": "theta", "angle": true}]}'
         try:
             entries = json.loads(text)["coordinates"]
-            coordinates = tuple(Coordinate(str(entry["name"]), bool(entry.get("angle", False))) for entry in entries)
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"StateSpace.from_json needs text such as {example}, got {text[:200]!r}.") from error
+            if not all(isinstance(entry["name"], str) and isinstance(entry.get("angle", False), bool) for entry in entries):
+                raise TypeError("a name is a string, angle is true or false")
+            coordinates = tuple(Coordinate(entry["name"], entry.get("angle", False)) for entry in entries)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"StateSpace.from_json needs text such as {example}, got {str(text)[:200]!r}.") from error
         return StateSpace(coordinates)
 
     def to_json(self) -> str:
@@ -101,20 +107,19 @@ class StateSpace:
         """The space of some of the coordinates, in the order given."""
         return StateSpace(tuple(self.coordinates[dim] for dim in dims))
 
-    def _is_angle(self, state: Tensor) -> Tensor:
-        return torch.tensor([coordinate.angle for coordinate in self.coordinates], device=state.device)
-
     def _check(self, call: str, state: Tensor) -> None:
         check_tensor(f"StateSpace.{call}", state, [self.dim], f"The space has the coordinates {list(self.names)}.")
 
     def wrap(self, state: Tensor) -> Tensor:
         """Bring every angle to the interval from -pi to pi; leave linear coordinates alone."""
         self._check("wrap", state)
-        return torch.where(self._is_angle(state), wrap(state), state) if self.angular else state
+        columns = zip(state.unbind(-1), self.coordinates, strict=True)
+        return torch.stack([wrap(column) if coordinate.angle else column for column, coordinate in columns], -1)
 
     def difference(self, left: Tensor, right: Tensor) -> Tensor:
         """``left - right``, angles the short way round."""
         self._check("difference", left)
+        self._check("difference", right)
         return self.wrap(left - right)
 
     def mean(self, states: Tensor, weights: Tensor) -> Tensor:
@@ -128,25 +133,22 @@ class StateSpace:
             Returns ``[*batch, dim]``. An angle whose unit vectors cancel exactly has mean zero.
         """
         self._check("mean", states)
+        check_tensor("StateSpace.mean", weights, [states.shape[-2]], "One weight per state.")
         return self.decode(torch.einsum("...n,...nd->...d", weights, self.encode(states)))
 
     def encode(self, state: Tensor) -> Tensor:
         """What a network should see: linear coordinates, then (sin, cos) of each angle."""
         self._check("encode", state)
-        linear = state[..., list(self.linear)]
-        if not self.angular:
-            return linear
-        angles = state[..., list(self.angular)]
-        pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
-        return torch.cat([linear, pairs], -1)
+        columns = state.unbind(-1)
+        pairs = [part for dim in self.angular for part in (columns[dim].sin(), columns[dim].cos())]
+        return torch.stack([columns[dim] for dim in self.linear] + pairs, -1)
 
     def decode(self, encoded: Tensor) -> Tensor:
         """The inverse of ``encode``; the (sin, cos) pairs need not have length one."""
         check_tensor("StateSpace.decode", encoded, [self.encoded_dim], f"The space has the coordinates {list(self.names)}.")
-        num_linear = len(self.linear)
-        if not self.angular:
-            return encoded
-        pairs = encoded[..., num_linear:].reshape(*encoded.shape[:-1], len(self.angular), 2)
-        columns = torch.cat([encoded[..., :num_linear], torch.atan2(pairs[..., 0], pairs[..., 1])], -1)
-        order = [*self.linear, *self.angular]
-        return columns[..., [order.index(dim) for dim in range(self.dim)]]
+        columns = encoded.unbind(-1)
+        values = dict(zip(self.linear, columns, strict=False))
+        sines, cosines = columns[len(self.linear) :: 2], columns[len(self.linear) + 1 :: 2]
+        for dim, sine, cosine in zip(self.angular, sines, cosines, strict=True):
+            values[dim] = wrap(torch.atan2(sine, cosine))
+        return torch.stack([values[dim] for dim in range(self.dim)], -1)
