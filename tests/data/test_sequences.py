@@ -24,35 +24,42 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def test_take_keeps_fields_together(batch):
     chosen = batch.take(torch.tensor([7, 2]))
-    assert chosen.num_sequences == 2 and chosen.length == 6
+    assert chosen.num_sequences == 2
+    assert chosen.length == 6
     assert chosen.states[:, 0, 0].tolist() == [7, 2]
     assert chosen.observations[:, 0, 0, 0, 0].tolist() == [7, 2]
-    assert chosen.actions is not None and chosen.actions[:, 0, 0].tolist() == [7, 2]
-    assert chosen.valid is None and chosen.observed is None
+    assert chosen.actions is not None
+    assert chosen.actions[:, 0, 0].tolist() == [7, 2]
+    assert chosen.valid is None
+    assert chosen.observed is None
 
 
 def test_take_with_run_axis_has_it_first(batch):
     chosen = batch.take(torch.tensor([[7, 2, 1], [0, 0, 9]]))
     assert chosen.states.shape == (2, 3, 6, 3)
-    assert chosen.num_sequences == 3 and chosen.length == 6
+    assert chosen.num_sequences == 3
+    assert chosen.length == 6
 
 
 def test_frames_cut_one_action_less(batch):
     window = batch.frames(2, 5)
-    assert window.length == 3 and window.actions.shape == (10, 2, 2)
+    assert window.length == 3
+    assert window.actions.shape == (10, 2, 2)
     assert torch.allclose(window.actions[0, :, 0], torch.tensor([0.2, 0.3]))
     assert window.labelled[0].tolist() == [True, False, True]
 
 
 def test_frames_cut_behind_a_run_axis(batch):
     window = batch.take(torch.tensor([[7, 2, 1], [0, 0, 9]])).frames(0, 4)
-    assert window.states.shape == (2, 3, 4, 3) and window.observations.shape == (2, 3, 4, 4, 4, 3)
+    assert window.states.shape == (2, 3, 4, 3)
+    assert window.observations.shape == (2, 3, 4, 4, 4, 3)
 
 
 def test_to_converts_only_floating_point(batch):
     moved = batch.to("cpu", torch.float64)
     assert moved.states.dtype == moved.actions.dtype == torch.float64
-    assert moved.observations.dtype == torch.uint8 and moved.labelled.dtype == torch.bool
+    assert moved.observations.dtype == torch.uint8
+    assert moved.labelled.dtype == torch.bool
 
 
 def test_targets_are_labelled_and_valid(batch):
@@ -73,7 +80,8 @@ def test_minibatches_reshuffle_every_epoch_and_repeat_with_the_seed(batch):
     stream = generator()
     first, second = (torch.cat([p.states[:, 0, 0] for p in minibatches(batch, 4, generator=stream)]) for _ in range(2))
     again = torch.cat([p.states[:, 0, 0] for p in minibatches(batch, 4, generator=generator())])
-    assert not torch.equal(first, second) and torch.equal(first, again)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, again)
 
 
 def test_minibatches_shuffle_each_run_by_itself(batch):

@@ -55,7 +55,7 @@ class SequenceBatch(NamedTuple):
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "SequenceBatch":
         """Apply ``change`` to every tensor that is there."""
-        return SequenceBatch(*(None if tensor is None else change(tensor) for tensor in self))
+        return SequenceBatch(**{name: change(tensor) for name, tensor in self._asdict().items() if tensor is not None})
 
     def take(self, indices: Tensor | slice) -> "SequenceBatch":
         """Choose sequences along the first axis; indices ``[R, B]`` give a batch ``[R, B, ...]``."""
@@ -63,16 +63,19 @@ class SequenceBatch(NamedTuple):
 
     def frames(self, start: int, stop: int) -> "SequenceBatch":
         """Cut out the frames from ``start`` up to but without ``stop``, and the actions between them."""
-        axis = self.states.ndim - 2
-
-        def cut(tensor: Tensor | None, last: int) -> Tensor | None:
-            return None if tensor is None else tensor.narrow(axis, start, last - start)
-
-        return SequenceBatch(*(cut(tensor, stop - (name == "actions")) for name, tensor in self._asdict().items()))
+        axis, length = self.states.ndim - 2, stop - start
+        cut = {name: tensor.narrow(axis, start, length) for name, tensor in self._asdict().items() if _per_frame(name, tensor)}
+        if self.actions is not None:
+            cut["actions"] = self.actions.narrow(axis, start, length - 1)
+        return SequenceBatch(**cut)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SequenceBatch":
         """Move everything to ``device`` and convert floating-point tensors to ``dtype``; images and masks keep theirs."""
         return self.map(lambda tensor: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None))
+
+
+def _per_frame(name: str, tensor: Tensor | None) -> bool:
+    return tensor is not None and name != "actions"
 
 
 def epoch_order(num_sequences: int, *, runs: int | None = None, shuffle: bool = True, generator: noise.Source = None) -> Tensor:

@@ -1,0 +1,55 @@
+"""Write a file wholly or not at all."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[BinaryIO]:
+    """Open ``path`` for writing so that it appears complete, or stays as it was.
+
+    The bytes go to a temporary file in the same folder, reach the disk, and take the name in one step. Whatever interrupts that,
+    a crash included, leaves an old file of that name untouched.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "note.txt"
+        >>> with atomic(path) as stream:
+        ...     _ = stream.write(b"all of it")
+        >>> path.read_bytes()
+        b'all of it'
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"Writing needs the name of a file, got the folder {str(path)!r}. Name a file inside it.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        # Buffering is torch's and numpy's business as little as ours: "x" refuses to follow a file that is already there.
+        with open(temporary, "xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise type(error)(
+            f"Writing needs a writable folder with space left, got {error.strerror or error} for {str(path)!r}. "
+            "Nothing was changed; choose another place or make room."
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a power failure, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
