@@ -1,8 +1,9 @@
 r"""What a kernel is: a density :math:`K(x \mid \mu)` centred at ``loc`` and symmetric around it.
 
-A kernel is a ``NamedTuple`` whose leaves are parameter tensors of shape ``[*batch, d]``. Parameters are *left-aligned* with states
-``[*batch, ..., d]``: the batch axes of the parameter are the leading axes of the states, and whatever axes the states have in between
-(particles, samples, pairs of them) are inserted just before the last one. A parameter of shape ``[d]`` serves every batch element.
+A kernel is a ``NamedTuple`` whose leaves are parameter tensors of shape ``[*batch, d]``. Parameters are *left-aligned* with
+states ``[*batch, ..., d]``: the batch axes of the parameter are the leading axes of the states, and whatever axes the states have
+in between (particles, samples, pairs of them) are inserted just before the last one. A parameter of shape ``[d]`` serves every
+batch element.
 """
 
 from typing import Protocol, runtime_checkable

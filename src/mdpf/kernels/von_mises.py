@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 
 from mdpf import noise
-from mdpf.kernels.bessel import circle_limit, log_i0e
+from mdpf.kernels import von_mises_cdf
+from mdpf.kernels.bessel import inverse_versine
 from mdpf.kernels.protocol import align, deviation, plain_space
-from mdpf.kernels.quadrature import integrate
 from mdpf.noise import Source
 from mdpf.spaces import StateSpace, wrap
 
-LOG_TWO_PI = math.log(2 * math.pi)
 ROUNDS = 14
 
 
@@ -21,10 +20,12 @@ class VonMises(NamedTuple):
     r"""The density proportional to :math:`e^{\kappa \cos(x - \mu)}` on the circle.
 
     Args:
-        concentration: Concentrations ``[*batch, d]``, positive; 1e-6 (uniform) to 1e6 (a normal of scale 1e-3) are exact and finite.
+        concentration: Concentrations ``[*batch, d]``, positive. From 1e-6 (uniform) to 1e6 (normal with scale 1e-3) everything is
+            finite and accurate, in single precision too.
 
     Gradient:
-        Densities and distribution functions are smooth in everything and have period 2 pi (the latter up to whole turns).
+        Densities and distribution functions are smooth in everything and have period 2 pi (the latter up to whole turns). A draw
+        moves by one with its location; with the concentration it moves so that its level, the mass below it, stays what it is.
 
     Example:
         >>> kernel = VonMises(torch.tensor([10.0]))
@@ -43,35 +44,34 @@ class VonMises(NamedTuple):
         return plain_space(self.state_dim, angle=True)
 
     def log_factors(self, x: Tensor, loc: Tensor) -> Tensor:
-        delta, concentration = deviation("VonMises.log_prob", x, loc, self.concentration)
-        return -2 * concentration * (delta / 2).sin().square() - log_i0e(concentration) - LOG_TWO_PI
+        return von_mises_cdf.log_density(*deviation("VonMises.log_prob", x, loc, self.concentration))
 
     def log_prob(self, x: Tensor, loc: Tensor) -> Tensor:
         return self.log_factors(x, loc).sum(-1)
 
+    def cdf(self, x: Tensor, loc: Tensor) -> Tensor:
+        return von_mises_cdf.cdf(*deviation("VonMises.cdf", x, loc, self.concentration))
+
     def sample(self, loc: Tensor, *, generator: Source = None) -> Tensor:
         concentration = align("VonMises.sample", self.concentration, loc)
         shape = torch.broadcast_shapes(loc.shape, concentration.shape)
-        return wrap(loc + draw_deviation(concentration.detach(), shape, loc, generator))
+        angle, level = noise.uniform((*shape, 2, ROUNDS), loc, generator).unbind(-2)
+        return wrap(loc + von_mises_cdf.attach(_reject(angle, level, concentration.detach()), concentration))
 
     def variance(self) -> Tensor:
-        """The mean square of the deviation, the short way round."""
-        concentration = self.concentration
-        limit = circle_limit(concentration)
-
-        def moment(angle: Tensor) -> Tensor:
-            return angle.square() * (-2 * concentration * (angle / 2).sin().square()).exp()
-
-        mass = math.pi * log_i0e(concentration).exp()
-        return integrate(moment, torch.zeros_like(limit), limit) / mass
+        return von_mises_cdf.variance(self.concentration)
 
     def select(self, dims: tuple[int, ...]) -> "VonMises":
         return VonMises(self.concentration[..., list(dims)])
 
 
-@torch.no_grad()
-def draw_deviation(concentration: Tensor, shape: tuple[int, ...], like: Tensor, generator: Source) -> Tensor:
-    angle, level = noise.uniform((*shape, 2, ROUNDS), like, generator).unbind(-2)
+def _reject(angle: Tensor, level: Tensor, concentration: Tensor) -> Tensor:
+    """Turn uniform numbers ``[..., ROUNDS]`` into deviations ``[...]`` by rejection from a wrapped Cauchy density.
+
+    This is Best and Fisher's envelope. All rounds are drawn at once and the first accepted proposal is taken; if there is none, the
+    first proposal. A round accepts with a probability between 0.6577 (large concentrations) and one, so the deviations miss their
+    law by at most 0.3423 ** 14, which is 3.1e-7, in total variation. All formulas are in ``1 - cos``, free of cancellation.
+    """
     h = 0.5 / concentration
     spread = (h + h.square() / (1 + (1 + h.square()).sqrt()))[..., None]
     turn = angle - 0.5
@@ -80,6 +80,5 @@ def draw_deviation(concentration: Tensor, shape: tuple[int, ...], like: Tensor, 
     score = concentration[..., None] * (spread + proposal)
     accepted = level < score * (1 - score).exp()
     first = accepted.to(torch.uint8).argmax(-1, keepdim=True)
-    versine = proposal.gather(-1, first).squeeze(-1)
-    deviation = 2 * (versine / 2).sqrt().clamp_max(1).asin()
-    return torch.copysign(deviation, turn.gather(-1, first).squeeze(-1))
+    sign = turn.gather(-1, first).squeeze(-1)
+    return torch.copysign(inverse_versine(proposal.gather(-1, first).squeeze(-1)), sign)
