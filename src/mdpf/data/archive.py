@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -158,7 +158,7 @@ def _read_entry(call: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
     return content.view(dtype).reshape(shape, order="F" if fortran else "C")
 
 
-def _read_header(call: str, stream: BinaryIO | zipfile.ZipExtFile) -> tuple[np.dtype, bool, tuple[int, ...]]:
+def _read_header(call: str, stream: IO[bytes]) -> tuple[np.dtype, bool, tuple[int, ...]]:
     """Read the header of an npy file as a literal: nothing in it is executed or imported."""
     start = stream.read(10)
     if start[:6] != b"\x93NUMPY" or start[6:8] != b"\x01\x00":

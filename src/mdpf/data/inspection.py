@@ -1,8 +1,8 @@
 """What may be wrong with the arrays of a data file, found and said before anyone waits for training.
 
 Each check yields findings; a stage with errors ends the inspection, because what follows would only repeat them. The arrays that
-pass are returned as a ``SequenceBatch``: numbers in single precision, images as they are, what is absent filled with zero and
-marked in a mask.
+pass are returned as a ``SequenceBatch``: numbers in single precision, images as they are, NaNs that stand for something absent
+replaced by zero and marked in a mask.
 """
 
 from collections.abc import Iterator, Mapping
@@ -180,7 +180,7 @@ def _mark_absent(fields: dict[str, np.ndarray]) -> None:
     """Where no mask says what is absent, a frame of nothing but NaN does."""
     for mask, name in (("labelled", "states"), ("observed", "observations")):
         if mask not in fields and fields[name].dtype != np.uint8:
-            absent = np.isnan(fields[name]).reshape(*fields[name].shape[:2], -1).all(-1)
+            absent = np.asarray(np.isnan(fields[name]).reshape(*fields[name].shape[:2], -1).all(-1))
             if absent.any():
                 fields[mask] = ~absent
 
@@ -218,7 +218,7 @@ def _check_labels(call: str, fields: Arrays, _: StateSpace) -> Iterator[Finding]
     present = _present(fields, "states")
     if not present.any():
         advice = "Without a known state nothing can be learned or started; check `labelled`, `valid` and NaNs in states."
-        yield _error(call, "labels somewhere", f"none in any of the {len(present)} sequences (sequence 0 and on)", advice)
+        yield _error(call, "labels somewhere", f"none in any of the {len(fields['states'])} sequences (sequence 0 and on)", advice)
         return
     silent = ~present.any(1)
     if silent.any():
@@ -228,7 +228,7 @@ def _check_labels(call: str, fields: Arrays, _: StateSpace) -> Iterator[Finding]
     if late.any():
         text = f"{late.sum()} of {len(late)} sequences have no label at frame 0, the first is sequence {late.argmax()}"
         yield Finding("note", f"{call}: {text}. A filter that starts around the true state cannot start there.")
-    if not (present & _present(fields, "observations")).any():
+    if not np.any(present & _present(fields, "observations")):
         yield Finding("note", f"{call}: no labelled frame has an observation. A measurement model cannot be trained alone.")
 
 
@@ -250,11 +250,10 @@ def _check_scale(call: str, fields: Arrays, space: StateSpace) -> Iterator[Findi
 
 
 def _batch(fields: dict[str, np.ndarray]) -> SequenceBatch:
-    """Fill what is absent with zero, so that no NaN can leak through a mask, and hand over to torch."""
+    """Hand over to torch. What is not finite by now is absent; it becomes zero, so that no NaN can leak through a mask."""
     for name in ("states", "observations", "actions"):
         if name in fields and fields[name].dtype != np.uint8:
-            present = _present(fields, name)
-            if not present.all():
-                wide = present.reshape(*present.shape, *(1,) * (fields[name].ndim - 2))
-                fields[name] = np.where(wide, fields[name], np.float32(0))
+            finite = np.isfinite(fields[name])
+            if not finite.all():
+                fields[name] = np.where(finite, fields[name], np.float32(0))
     return SequenceBatch(**{name: torch.from_numpy(np.require(array, requirements=["C", "W"])) for name, array in fields.items()})

@@ -18,8 +18,8 @@ class SequenceBatch(NamedTuple):
     """Sequences of states, observations and actions.
 
     Args:
-        states: True states ``[*batch, T, d]``; zero where unknown.
-        observations: What was seen, ``[*batch, T, ...]``; images stay uint8, whoever encodes them scales them. Zero where missing.
+        states: True states ``[*batch, T, d]``; finite, but of no meaning where not labelled.
+        observations: What was seen, ``[*batch, T, ...]``; images stay uint8, whoever encodes them scales them.
         actions: What was done between frames, ``[*batch, T - 1, a]``, or None.
         labelled: Frames whose state is known, ``[*batch, T]``, or None: all.
         valid: Frames that exist, ``[*batch, T]``, or None: all. Shorter sequences are padded at their end.
