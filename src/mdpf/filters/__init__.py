@@ -2,6 +2,7 @@
 
 from mdpf.filters.adaptive import AdaptiveParticleFilter
 from mdpf.filters.belief import Belief, StepInfo, Trajectory
+from mdpf.filters.generative import bootstrap, regularized
 from mdpf.filters.particle import ParticleFilter
 from mdpf.filters.scan import collect_trajectory, scan
 from mdpf.filters.weights import effective_sample_size, reweight
@@ -12,8 +13,10 @@ __all__ = [
     "ParticleFilter",
     "StepInfo",
     "Trajectory",
+    "bootstrap",
     "collect_trajectory",
     "effective_sample_size",
+    "regularized",
     "reweight",
     "scan",
 ]

@@ -29,8 +29,10 @@ class StepInfo(NamedTuple):
     """What one step noticed; each ``[*batch]``.
 
     Args:
-        log_evidence: The log-probability of the observation given those before it, up to the constant of the measurement's scores;
-            zero for a step without observation. Unbiased (as a probability) where the resampler is.
+        log_evidence: The log-probability of the observation given those before it, up to the constant of the measurement's scores.
+            Its sum over time is unbiased (as a probability) where the resampler is. For a step without observation it is the log
+            of the total importance weight of the draw: zero, except for rules such as ``Soft`` whose weights sum to one only on
+            average.
         ess: The effective sample size of the new weights.
         degenerate: Whether every particle was scored as impossible, or not as a number; the weights were carried on unchanged.
     """

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from mdpf import noise
 from mdpf.filters.belief import Belief, StepInfo
-from mdpf.filters.parts import encode, initial_belief, move, score, smooth
+from mdpf.filters.parts import encode, initial_belief, move, score, seen, smooth
 from mdpf.filters.scan import Collect, collect_trajectory, scan
 from mdpf.filters.weights import effective_sample_size, reweight
 from mdpf.mixture import Mixture
@@ -91,7 +91,7 @@ class ParticleFilter(nn.Module):
         generator: Source = None,
     ) -> tuple[Belief, Any]:
         """Go through a sequence; see ``mdpf.scan`` for the arguments. Returns the last belief and what was collected."""
-        features = encode(self.encoder, observations, observed)
+        features = encode(self.encoder, observations, seen(observed, valid))
         return scan(
             self.step,
             belief,

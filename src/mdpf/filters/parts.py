@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mdpf import trees
-from mdpf.checks import check_batch, check_finite, check_tensor, describe
+from mdpf.checks import check_batch, check_finite, check_same_kind, check_tensor, describe
 from mdpf.filters.belief import Belief
 from mdpf.kernels.protocol import Kernel
 from mdpf.mixture import Mixture
@@ -25,6 +25,8 @@ def initial_belief(call: str, bandwidth: Bandwidth, particles: Tensor, log_weigh
         ["particle", kernel.state_dim],
         f"The bandwidth smooths {kernel.state_dim} coordinates; pass particles[..., None, :] for a single particle.",
     )
+    for parameter in trees.leaves(kernel):
+        check_same_kind(call, particles=particles, bandwidth=parameter)
     check_finite(call, particles, "particles")
     if log_weights is None:
         log_weights = particles.new_full(particles.shape[:-1], -math.log(particles.shape[-2]))
@@ -56,7 +58,8 @@ def move(
     if belief.resampling is None:
         draw = Draw(belief.posterior.locs, belief.posterior.log_weights)
     else:
-        draw = resampler(belief.resampling, num_particles or belief.resampling.num_components, generator=generator)
+        count = belief.resampling.num_components if num_particles is None else num_particles
+        draw = resampler(belief.resampling, count, generator=generator)
     if action is not None:
         check_batch("step", action, "action", belief.posterior.batch_shape, "One action for each batch element, [*batch, a].")
     particles = dynamics(draw.points, action, generator=generator)
@@ -65,6 +68,7 @@ def move(
             f"step needs dynamics to keep the shape of the particles, got {describe(particles)} from {describe(draw.points)}. "
             "Dynamics move particles; they neither add nor drop any."
         )
+    check_same_kind("step", particles=draw.points, dynamics=particles)
     return draw._replace(points=particles)
 
 
@@ -77,22 +81,34 @@ def score(
         return particles.new_zeros(shape)
     if observed is not None:
         check_batch("step", observed, "observed", particles.shape[:-2], "One truth value for each batch element.")
-        feature = trees.where(observed, feature, trees.tree_map(torch.zeros_like, feature))
-    scores = measurement(particles, feature)
+    scores = measurement(particles, blank(observed, feature))
     if tuple(scores.shape) != shape:
         raise ValueError(
             f"step needs scores of shape {list(shape)} from the measurement, got {describe(scores)}. "
             f"It scores each particle {'once' if num_heads is None else 'twice: for the posterior and for resampling'}."
+        )
+    if torch.promote_types(particles.dtype, scores.dtype) != particles.dtype:
+        raise TypeError(
+            f"step needs scores that keep particles at {particles.dtype}, got {describe(scores)}. "
+            f"They would change the precision of the belief; convert the measurement or its input with .to({particles.dtype})."
         )
     if observed is None:
         return scores
     return torch.where(observed.reshape(observed.shape + (1,) * (scores.ndim - observed.ndim)), scores, 0.0)
 
 
-def encode(encoder: Encoder | None, observations: Tensor, observed: Tensor | None) -> Feature:
-    """Encode a whole sequence, with missing frames blanked so that what stands in them reaches no gradient."""
-    if encoder is None:
-        return observations
-    if observed is not None:
-        observations = trees.where(observed, observations, trees.tree_map(torch.zeros_like, observations))
-    return encoder(observations)
+def seen(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
+    """Which frames have an observation that counts; ``None`` for all."""
+    if observed is None or valid is None:
+        return valid if observed is None else observed
+    return observed & valid
+
+
+def blank(mask: Tensor | None, value: Feature) -> Feature:
+    """Put zeros where the mask is false, so that what stands there reaches neither values nor gradients."""
+    return value if mask is None else trees.where(mask, value, trees.tree_map(torch.zeros_like, value))
+
+
+def encode(encoder: Encoder | None, observations: Tensor, seen: Tensor | None) -> Feature:
+    """Encode a whole sequence, with the frames that do not count blanked."""
+    return observations if encoder is None else encoder(blank(seen, observations))

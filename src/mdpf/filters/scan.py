@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from mdpf import noise, trees
-from mdpf.checks import check_count, describe
+from mdpf.checks import check_batch, check_count, describe
 from mdpf.filters.belief import Belief, StepInfo, Trajectory
+from mdpf.filters.parts import blank, seen
+from mdpf.filters.weights import effective_sample_size
 from mdpf.models.protocol import Feature
 from mdpf.noise import Source
 
@@ -55,7 +57,7 @@ def scan(
         actions: The action that leads to each frame, ``[*batch, T, a]``.
         observed: Which frames have an observation, ``[*batch, T]``; all by default.
         valid: Which frames exist, ``[*batch, T]``; all by default. A belief stays as it is through frames that do not exist, so
-            that sequences of different length share a batch.
+            that sequences of different length share a batch: each has its frames first, and anything, NaN included, behind them.
         truncate: Cut the gradient on entering every ``truncate``-th step after the first.
         collect: What to keep of each step; it is stacked along the time axis.
         generator: The source of random numbers.
@@ -64,9 +66,12 @@ def scan(
     batch = belief.posterior.batch_shape
     axis = len(batch)
     num_steps = _length(features, axis)
-    _check_lengths(num_steps, axis, actions=actions, observed=observed, valid=valid)
+    _check_frames(num_steps, batch, features=features, actions=actions, observed=observed, valid=valid)
+    _check_masks(observed=observed, valid=valid)
     if truncate is not None:
         check_count("scan", truncate, "truncate")
+    observed = seen(observed, valid)
+    actions = blank(valid, actions)
 
     def at(value: Feature, t: int) -> Feature:
         return trees.tree_map(lambda tensor: tensor.select(axis, t), value)
@@ -95,24 +100,34 @@ def _hold(valid: Tensor, old: Belief, new: Belief, info: StepInfo) -> tuple[Beli
         resampling = posterior
     else:
         resampling = trees.where(valid, new.resampling, old.posterior if old.resampling is None else old.resampling)
-    quiet = StepInfo(torch.zeros_like(info.log_evidence), info.ess, torch.zeros_like(info.degenerate))
+    ess = effective_sample_size(old.posterior.log_weights)
+    quiet = StepInfo(torch.zeros_like(info.log_evidence), ess, torch.zeros_like(info.degenerate))
     return Belief(posterior, resampling), trees.where(valid, info, quiet)
 
 
 def _length(features: Feature, axis: int) -> int:
     first = next(trees.leaves(features), None)
-    if first is None or first.ndim <= axis:
+    if first is None or first.ndim <= axis or first.shape[axis] == 0:
         raise ValueError(
-            f"scan needs features with {axis} batch axes and a time axis, got {describe(first)}. "
+            f"scan needs features with {axis} batch axes and at least one frame on the axis behind them, got {describe(first)}. "
             "The time axis stands right behind the batch axes of the belief."
         )
     return first.shape[axis]
 
 
-def _check_lengths(num_steps: int, axis: int, **inputs: Tensor | None) -> None:
+def _check_frames(num_steps: int, batch: torch.Size, **inputs: Feature) -> None:
     for name, value in inputs.items():
-        if value is not None and (value.ndim <= axis or value.shape[axis] != num_steps):
-            raise ValueError(
-                f"scan needs {name} with {num_steps} frames on axis {axis}, as many as there are features, got {describe(value)}. "
-                "A belief at frame 0 consumes the observations and actions of the frames after it: observations[:, 1:]."
-            )
+        for tensor in trees.leaves(value):
+            check_batch("scan", tensor, name, batch, "The batch axes are those of the belief; the time axis stands behind them.")
+            if tensor.ndim <= len(batch) or tensor.shape[len(batch)] != num_steps:
+                raise ValueError(
+                    f"scan needs {name} with {num_steps} frames on axis {len(batch)}, as many as there are features, "
+                    f"got {describe(tensor)}. A belief at frame 0 consumes the observations and actions of the frames after it: "
+                    "observations[:, 1:], but all actions, for action t leads from frame t to t + 1."
+                )
+
+
+def _check_masks(**masks: Tensor | None) -> None:
+    for name, mask in masks.items():
+        if mask is not None and mask.dtype != torch.bool:
+            raise TypeError(f"scan needs {name} to be a bool tensor, got {describe(mask)}. Convert it with .bool().")

@@ -1,5 +1,6 @@
 """Weights: how scores change them, and how unequal they are."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -21,8 +22,9 @@ def reweight(log_weights: Tensor, scores: Tensor) -> Reweighted:
 
     .. math:: w_i \propto \hat w_i\, \ell_i, \qquad \text{evidence} = \sum_i \hat w_i\, \ell_i
 
-    A score that is not a number counts as impossible. Where every particle is impossible the incoming weights are carried on, the
-    evidence is zero (its logarithm minus infinity, without gradient), and the element is marked; its neighbours notice nothing.
+    A score that is not a number, or plus infinity, counts as impossible. Where every particle is impossible the incoming weights are
+    carried on, the evidence is zero (its logarithm minus infinity, without gradient), and the element is marked; its neighbours
+    notice nothing.
 
     Args:
         log_weights: Log importance weights, ``[*batch, n]``; they need not sum to one.
@@ -33,7 +35,9 @@ def reweight(log_weights: Tensor, scores: Tensor) -> Reweighted:
     log_evidence = log_sum_exp(joint)
     degenerate = log_evidence == -torch.inf
     updated = joint - torch.where(degenerate, 0.0, log_evidence).unsqueeze(-1)
-    carried = log_weights - log_sum_exp(log_weights).unsqueeze(-1)
+    total = log_sum_exp(log_weights).unsqueeze(-1)
+    # Importance weights can vanish altogether; then nothing is left to carry on but the particles.
+    carried = torch.where(total > -torch.inf, log_weights - total, -math.log(log_weights.shape[-1]))
     return Reweighted(torch.where(degenerate.unsqueeze(-1), carried, updated), log_evidence, degenerate)
 
 
