@@ -122,16 +122,35 @@ class Mixture(NamedTuple):
 
     def marginal(self, dims: tuple[int, ...]) -> "Mixture":
         """The density of some of the coordinates, in the order given."""
+        self._check_dims("Mixture.marginal", dims)
         return Mixture(self.locs[..., list(dims)], self.log_weights, self.kernel.select(dims))
 
     def conditional(self, dims: tuple[int, ...], values: Tensor) -> "Mixture":
-        """The density of the other coordinates, given the ``values`` ``[*batch, len(dims)]`` of some of them."""
+        """The density of the other coordinates, given the ``values`` ``[*batch, len(dims)]`` of some of them.
+
+        Where no component covers the values, the weights stay what they are.
+        """
+        self._check_dims("Mixture.conditional", dims)
+        if len(dims) == self.state_dim:
+            raise ValueError(
+                f"Mixture.conditional needs dims that leave at least one coordinate, got all {self.state_dim}. "
+                "The density at given values of all of them is log_prob."
+            )
         check_tensor("Mixture.conditional", values, [len(dims)], "One value for each coordinate in dims.")
         given = self.kernel.select(dims).log_prob(values.unsqueeze(-2), self.locs[..., list(dims)])
         joint = self.log_weights + given
         rest = tuple(dim for dim in range(self.state_dim) if dim not in dims)
-        log_weights = joint - log_sum_exp(joint).unsqueeze(-1)
+        total = log_sum_exp(joint).unsqueeze(-1)
+        covered = total > -torch.inf
+        log_weights = torch.where(covered, joint - total.where(covered, 0.0), self.log_weights)
         return Mixture(self.locs[..., list(rest)], log_weights, self.kernel.select(rest))
+
+    def _check_dims(self, call: str, dims: tuple[int, ...]) -> None:
+        if not dims or len(set(dims)) != len(dims) or not set(dims) <= set(range(self.state_dim)):
+            raise ValueError(
+                f"{call} needs dims to be distinct indices of coordinates, from 0 to {self.state_dim - 1}, got {dims}. "
+                "Count from the first coordinate."
+            )
 
     def entropy(self, num_samples: int, *, generator: Source = None) -> Tensor:
         """Estimate the differential entropy from ``num_samples`` draws: ``[*batch]``. Unbiased; no gradient."""
@@ -151,6 +170,7 @@ class Mixture(NamedTuple):
         kernel = self.kernel
         if not has_cdf(kernel):
             raise TypeError(f"Mixture.distributional_transform needs a kernel with a `cdf`, got {type(kernel).__name__}.")
+        check_tensor("Mixture.distributional_transform", x, ["sample", self.state_dim], "Pass x[..., None, :] for a single point.")
         points, locs = x.unsqueeze(-2), self.locs.unsqueeze(-3)
         log_factors = kernel.log_factors(points, locs)
         earlier = torch.cat([torch.zeros_like(log_factors[..., :1]), log_factors[..., :-1].cumsum(-1)], -1)

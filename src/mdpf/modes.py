@@ -55,13 +55,18 @@ def find_modes(
     """
     mixture.check("find_modes")
     check_count("find_modes", max_modes, "max_modes")
+    check_count("find_modes", num_steps, "num_steps")
     check_positive("find_modes", radius, "radius")
     kernel, space = mixture.kernel, mixture.space
     summits = mixture.locs
     for _ in range(num_steps):
         joint = mixture.log_weights.unsqueeze(-2) + kernel.log_prob(summits.unsqueeze(-2), mixture.locs.unsqueeze(-3))
-        pull = (joint - log_sum_exp(joint).unsqueeze(-1)).exp()
-        summits = space.mean(mixture.locs.unsqueeze(-3).expand(*pull.shape, -1), pull)
+        total = log_sum_exp(joint).unsqueeze(-1)
+        # Where nothing covers a point (a component without weight, alone), nothing pulls it either.
+        covered = total > -torch.inf
+        pull = (joint - total.where(covered, 0.0)).exp()
+        shifted = space.mean(mixture.locs.unsqueeze(-3).expand(*pull.shape, -1), pull)
+        summits = torch.where(covered, shifted, summits)
 
     width = kernel.variance().sqrt()
     while width.ndim < summits.ndim:
