@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 FAST   := not slow and not statistical and not compile and not examples
 
 # The innermost rooms: more than 95 % of their lines are run by the tests.
