@@ -6,7 +6,8 @@ Write :math:`v = 1 - \cos` and :math:`\bar v` for its mean. Everything here is a
 
 with :math:`g = 1` for the mass beyond an angle and :math:`g = \bar v - v` for the derivative of that mass to the concentration.
 Both integrals over the whole half circle are known (half the mass; zero), so each is taken on that side of ``t`` where it does
-not cancel: from zero in the bulk, to pi in the tail. So it keeps its relative accuracy far out in the tail and at every concentration.
+not cancel: from zero in the bulk, to pi in the tail. So it keeps its relative accuracy at every concentration and far out in the
+tail.
 """
 
 import math
@@ -34,12 +35,11 @@ def _is_bulk(angle: Tensor, concentration: Tensor) -> Tensor:
     return versine(angle.detach()) < mean_versine(concentration.detach())
 
 
-def _relative_integral(weight: Callable[[Tensor], Tensor], angle: Tensor, concentration: Tensor) -> Tensor:
+def _relative_integral(weight: Callable[[Tensor], Tensor], angle: Tensor, concentration: Tensor, bulk: Tensor) -> Tensor:
     """Integrate ``weight`` times the density over that at ``angle``: from zero in the bulk, out to pi in the tail.
 
     ``weight`` is a function of how much larger the versine is than that at ``angle``.
     """
-    bulk = _is_bulk(angle, concentration)
     depth = DEPTH.get(angle.dtype, SHALLOW)
     far = inverse_versine(versine(angle.detach()) + depth / concentration.detach())
     lower, upper = torch.where(bulk, 0.0, angle), torch.where(bulk, angle, far)
@@ -53,15 +53,17 @@ def _relative_integral(weight: Callable[[Tensor], Tensor], angle: Tensor, concen
 
 def _mass_beyond(angle: Tensor, concentration: Tensor) -> Tensor:
     """The mass between an angle in [0, pi] and pi."""
-    part = log_density(angle, concentration).exp() * _relative_integral(torch.ones_like, angle, concentration)
-    return torch.where(_is_bulk(angle, concentration), 0.5 - part, part)
+    bulk = _is_bulk(angle, concentration)
+    part = log_density(angle, concentration).exp() * _relative_integral(torch.ones_like, angle, concentration, bulk)
+    return torch.where(bulk, 0.5 - part, part)
 
 
 def _quantile_slope(angle: Tensor, concentration: Tensor) -> Tensor:
     """How the angle in [0, pi] that has a given mass beyond it moves with the concentration."""
+    bulk = _is_bulk(angle, concentration)
     deficit = mean_versine(concentration) - versine(angle)
-    part = _relative_integral(lambda rise: deficit - rise, angle, concentration)
-    return torch.where(_is_bulk(angle, concentration), -part, part)
+    part = _relative_integral(lambda rise: deficit - rise, angle, concentration, bulk)
+    return torch.where(bulk, -part, part)
 
 
 class _Cdf(torch.autograd.Function):
@@ -84,13 +86,15 @@ class _Cdf(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ANN401
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ANN401
         delta, concentration = ctx.saved_tensors
-        flow = grad * log_density(delta, concentration).exp()
+        flow = grads[0] * log_density(delta, concentration).exp()
+        to_delta = flow.sum_to_size(delta.shape)
         if not ctx.needs_input_grad[1]:
-            return flow, None
+            return to_delta, None
         angle = delta - (delta.detach() / TWO_PI).round() * TWO_PI
-        return flow, -flow * angle.sign() * _quantile_slope(angle.abs(), concentration)
+        slope = -angle.sign() * _quantile_slope(angle.abs(), concentration)
+        return to_delta, (flow * slope).sum_to_size(concentration.shape)
 
 
 class _Draw(torch.autograd.Function):
@@ -107,21 +111,22 @@ class _Draw(torch.autograd.Function):
         ctx.save_for_backward(output, inputs[1])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None]:  # noqa: ANN401
-        delta, concentration = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None]:  # noqa: ANN401
         if not ctx.needs_input_grad[1]:
             return None, None
-        return None, grad * delta.sign() * _quantile_slope(delta.abs(), concentration)
+        delta, concentration = ctx.saved_tensors
+        slope = delta.sign() * _quantile_slope(delta.abs(), concentration)
+        return None, (grads[0] * slope).sum_to_size(concentration.shape)
 
 
 def cdf(delta: Tensor, concentration: Tensor) -> Tensor:
     """The mass below a deviation, one half at zero and one more with every full turn."""
-    return _Cdf.apply(*torch.broadcast_tensors(delta, concentration))
+    return _Cdf.apply(delta, concentration)
 
 
 def attach(delta: Tensor, concentration: Tensor) -> Tensor:
     """A drawn deviation in [-pi, pi], with its implicit derivative to the concentration attached."""
-    return _Draw.apply(delta, concentration.expand_as(delta))
+    return _Draw.apply(delta, concentration)
 
 
 def variance(concentration: Tensor) -> Tensor:
