@@ -5,6 +5,7 @@ import torch
 
 from mdpf.checks import MdpfWarning
 from mdpf.data.cache import default_folder, load_or_make
+from mdpf.data.files import write
 from mdpf.data.sequences import SequenceBatch
 from mdpf.spaces import StateSpace
 
@@ -47,6 +48,10 @@ def test_cache_names_files_by_the_whole_recipe(tmp_path, make):
     assert len(list(tmp_path.glob("walk-*.npz"))) == 4
 
 
+def rewrite(path):
+    write(path, Maker()()._replace(states=torch.full((2, 5, 1), 7.0)), SPACE)
+
+
 def flip_a_bit(path):
     content = bytearray(path.read_bytes())
     content[-30] ^= 1
@@ -57,6 +62,7 @@ def flip_a_bit(path):
     "damage",
     [
         flip_a_bit,
+        rewrite,
         lambda path: path.write_bytes(b""),
         lambda path: path.with_suffix(".json").write_text('{"recipe": {}, "sha256": ""}'),
         lambda path: path.with_suffix(".json").write_text("{"),

@@ -259,6 +259,19 @@ def test_read_refuses_what_is_no_npz(tmp_path):
         assert not files.summarise(path).ok
 
 
+@pytest.mark.parametrize("where", [0.01, 0.5, 0.99])
+def test_read_notices_one_changed_bit_anywhere_in_a_large_array(tmp_path, where):
+    # Large, because a small array is checked as a whole with its header; numpy's own arrays stay unpacked in the file.
+    path = tmp_path / "log.npz"
+    states = np.zeros((100, 200, 3), np.float32)
+    np.savez(path, **arrays(states=states, observations=np.zeros((100, 200, 1)), actions=None))
+    content = bytearray(path.read_bytes())
+    content[int(where * states.nbytes) + 300] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="needs an undamaged file, got Bad CRC-32 for file 'states.npy'"):
+        files.read(path)
+
+
 def test_read_names_a_single_array(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(3))
     with pytest.raises(ValueError, match="got a single array"):
@@ -372,6 +385,24 @@ def test_atomic_keeps_the_old_file_when_interrupted(tmp_path, interruption):
         write_half(path, interruption)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_atomic_takes_the_name_in_one_step_after_the_bytes_are_on_disk(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"old")
+    events = []
+    replace, fsync = os.replace, os.fsync
+
+    def watched_replace(source, target):
+        events.append((Path(source).read_bytes(), Path(target).read_bytes()))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watched_replace)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: events.append("fsync") or fsync(descriptor))
+    with atomic(path) as stream:
+        stream.write(b"new")
+    assert events == ["fsync", (b"new", b"old"), "fsync"]
+    assert path.read_bytes() == b"new"
 
 
 def test_atomic_says_why_it_cannot_write(tmp_path):

@@ -78,6 +78,7 @@ def test_targets_lie_in_the_border_and_away_from_the_radar():
     targets = bearings.choose_targets(position, generator(1))
     assert (targets.abs().amax(-1) >= 8).all()
     assert (targets.abs() <= 10).all()
+    assert targets.abs().amax(-1).min() < 8.01
     direction = [torch.atan2(*(point - position).flip(-1).unbind(-1)) for point in (targets, torch.tensor([-5.0, 0.0]).double())]
     assert wrap(direction[0] - direction[1]).abs().min() >= math.radians(30)
 

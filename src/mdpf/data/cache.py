@@ -77,5 +77,5 @@ def _load(path: Path, recipe: Recipe) -> SequenceBatch | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, OSError) as error:
-        warnings.warn(f"The data set {str(path)!r} is made again: {error}.", MdpfWarning, stacklevel=3)
+        warnings.warn(f"The data set {str(path)!r} is made again: {error}", MdpfWarning, stacklevel=3)
         return None

@@ -222,11 +222,11 @@ def _check_labels(call: str, fields: Arrays, _: StateSpace) -> Iterator[Finding]
         return
     silent = ~present.any(1)
     if silent.any():
-        text = f"{silent.sum()} of {len(silent)} sequences have no label at all, the first is sequence {silent.argmax()}"
+        text = f"{silent.sum()} of {len(fields['states'])} sequences have no label at all, the first is sequence {silent.argmax()}"
         yield Finding("warning", f"{call}: {text}. Nothing is learned from them; leave them out or label one frame.")
     late = ~present[:, 0] & ~silent
     if late.any():
-        text = f"{late.sum()} of {len(late)} sequences have no label at frame 0, the first is sequence {late.argmax()}"
+        text = f"{late.sum()} of {len(fields['states'])} sequences have no label at frame 0, the first is sequence {late.argmax()}"
         yield Finding("note", f"{call}: {text}. A filter that starts around the true state cannot start there.")
     if not np.any(present & _present(fields, "observations")):
         yield Finding("note", f"{call}: no labelled frame has an observation. A measurement model cannot be trained alone.")
