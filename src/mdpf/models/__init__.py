@@ -1,6 +1,25 @@
 """The parts of a filter that can be learned: dynamics, measurement, bandwidth, encoder."""
 
-from mdpf.models.bandwidth import FixedBandwidth
+from mdpf.models.bandwidth import FixedBandwidth, LearnedBandwidth, kernel_of
+from mdpf.models.blocks import Linear, PReLU, mlp
+from mdpf.models.dynamics import ResidualDynamics
+from mdpf.models.measurement import ScoreNetwork
 from mdpf.models.protocol import Bandwidth, Dynamics, Encoder, Measurement
+from mdpf.models.runs import stack_runs, take_run
 
-__all__ = ["Bandwidth", "Dynamics", "Encoder", "FixedBandwidth", "Measurement"]
+__all__ = [
+    "Bandwidth",
+    "Dynamics",
+    "Encoder",
+    "FixedBandwidth",
+    "LearnedBandwidth",
+    "Linear",
+    "Measurement",
+    "PReLU",
+    "ResidualDynamics",
+    "ScoreNetwork",
+    "kernel_of",
+    "mlp",
+    "stack_runs",
+    "take_run",
+]

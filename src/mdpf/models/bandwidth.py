@@ -1,9 +1,17 @@
 """Bandwidths: from particles to the kernel that smooths them."""
 
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import torch
 from torch import Tensor, nn
 
 from mdpf import trees
+from mdpf.kernels import Gaussian, Product, VonMises
 from mdpf.kernels.protocol import Kernel
+from mdpf.spaces import StateSpace
+
+Family = Callable[[Tensor], Kernel]
 
 
 class FixedBandwidth(nn.Module):
@@ -22,3 +30,49 @@ class FixedBandwidth(nn.Module):
     def forward(self, particles: Tensor) -> Kernel:
         buffers = iter(self.buffers())
         return trees.tree_map(lambda _: next(buffers), self._kernel)
+
+
+class LearnedBandwidth(nn.Module):
+    r"""One learned bandwidth for each coordinate, shared by all particles and times.
+
+    .. math:: b = b_{\min} + e^{\lambda}
+
+    It is the width of the kernel of a linear coordinate; for an angle it is the inverse of the concentration, so that a small
+    bandwidth means a narrow kernel everywhere.
+
+    Args:
+        space: Which coordinates are angles.
+        start: The bandwidths to start from, one for each coordinate.
+        minimum: What they cannot fall below.
+        linear: The kernel of linear coordinates, made from their bandwidths.
+    """
+
+    runs_allowed = True
+
+    def __init__(self, space: StateSpace, start: Sequence[float], minimum: Sequence[float], linear: Family = Gaussian):
+        super().__init__()
+        if not len(start) == len(minimum) == space.dim or any(b <= low for b, low in zip(start, minimum, strict=True)):
+            raise ValueError(
+                f"LearnedBandwidth needs {space.dim} bandwidths to start from, each above its minimum, got {list(start)} and "
+                f"{list(minimum)}."
+            )
+        self.space = space
+        self.linear = linear
+        self.register_buffer("minimum", torch.tensor(minimum), persistent=False)
+        self.log_excess = nn.Parameter((torch.tensor(start) - torch.tensor(minimum)).log())
+
+    def bandwidths(self) -> Tensor:
+        """The bandwidths themselves, ``[d]``."""
+        return self.minimum + self.log_excess.exp()
+
+    def forward(self, particles: Tensor) -> Kernel:
+        return kernel_of(self.space, self.bandwidths(), self.linear)
+
+
+def kernel_of(space: StateSpace, bandwidths: Tensor, linear: Family = Gaussian) -> Kernel:
+    """The kernel with given bandwidths: ``linear`` for linear coordinates, von Mises with concentration ``1 / b`` for angles."""
+    parts: list[Kernel] = []
+    for angle, block in groupby(range(space.dim), key=lambda dim: space.coordinates[dim].angle):
+        width = bandwidths[..., list(block)]
+        parts.append(VonMises(1 / width) if angle else linear(width))
+    return parts[0] if len(parts) == 1 else Product(tuple(parts))

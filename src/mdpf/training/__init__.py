@@ -1,0 +1,1 @@
+"""Training: parameters of many runs in one buffer, stages, and a loop that can be interrupted."""
