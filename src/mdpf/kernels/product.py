@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -87,7 +87,7 @@ class Product(NamedTuple):
         return torch.cat([evaluate(part, *pair) for part, pair in zip(self.parts, blocks, strict=True)], -1)
 
 
-def has_cdf(kernel: Kernel) -> bool:
+def has_cdf(kernel: Kernel) -> TypeGuard[KernelWithCdf]:
     """Whether a kernel, with all the parts of a product, offers ``log_factors`` and ``cdf``."""
     if isinstance(kernel, Product):
         return all(has_cdf(part) for part in kernel.parts)

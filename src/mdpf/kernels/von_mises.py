@@ -30,7 +30,7 @@ class VonMises(NamedTuple):
     Example:
         >>> kernel = VonMises(torch.tensor([10.0]))
         >>> kernel.log_prob(torch.tensor([7.0]), torch.tensor([7.0 - 2 * math.pi])).exp()
-        tensor(1.2454)
+        tensor(1.2450)
     """
 
     concentration: Tensor

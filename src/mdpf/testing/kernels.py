@@ -49,12 +49,12 @@ def check_kernel(kernel: Kernel, *, generator: Generator) -> None:
         AssertionError: With the promise that is broken.
     """
     check_density(kernel, generator=generator)
+    check_randomness(kernel, generator=generator)
     check_draws(kernel, generator=generator)
     if has_cdf(kernel):
         check_cdf(cast(KernelWithCdf, kernel), generator=generator)
     check_gradients(kernel, generator=generator)
     check_batch_axes(kernel, generator=generator)
-    check_randomness(kernel, generator=generator)
 
 
 def check_density(kernel: Kernel, *, generator: Generator) -> None:
