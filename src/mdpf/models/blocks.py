@@ -6,6 +6,7 @@ several independent ones evaluated at once on inputs ``[runs, ..., in]``. What u
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ class PReLU(nn.Module):
 
     runs_allowed = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.slope = nn.Parameter(torch.tensor(0.25))
 
@@ -46,7 +47,7 @@ class PReLU(nn.Module):
 def mlp(sizes: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
     """Affine maps with an activation between them and none after the last."""
     layers: list[nn.Module] = []
-    for index, (in_dim, out_dim) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for index, (in_dim, out_dim) in enumerate(pairwise(sizes)):
         if index > 0:
             layers.append(activation())
         layers.append(Linear(in_dim, out_dim))

@@ -55,8 +55,8 @@ class ResidualDynamics(nn.Module):
     def forward(self, points: Tensor, action: Tensor | None = None, *, generator: Source = None) -> Tensor:
         if (action is None) != (self.action_encoder is None):
             raise ValueError(
-                f"ResidualDynamics needs {'no action' if action is not None else 'an action'}, got "
-                f"{'one' if action is not None else 'none'}. It was built {'without' if action is not None else 'with'} an action_dim."
+                "ResidualDynamics needs an action exactly if it was built with an action_dim, got "
+                f"{'none' if action is None else 'one'}. Pass actions, or build it with action_dim=0."
             )
         encoded = self.space.encode(points)
         inputs = [noise.normal((*points.shape[:-1], self.noise_dim), points, generator)]

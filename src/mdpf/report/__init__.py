@@ -1,0 +1,1 @@
+"""Figures, tables and pages made from saved results; nothing here runs a model."""

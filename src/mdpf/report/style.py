@@ -1,0 +1,69 @@
+"""One look for every figure: colours that everybody can tell apart, one width, one type size.
+
+A figure is drawn on axes it is given or makes its own ``Figure``; nothing here touches pyplot, which keeps state of its own.
+"""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart with any kind of colour vision.
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW, BLACK = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#F0E442",
+    "#000000",
+)
+GREY = "#8A8A8A"
+
+METHOD_COLOURS = {
+    "LSTM": GREY,
+    "TG-PF": SKY,
+    "OT-PF": YELLOW,
+    "SR-PF": GREEN,
+    "DIS-PF": PURPLE,
+    "C-PF": "#A6761D",
+    "TG-MDPF": ORANGE,
+    "IRG-MDPF": VERMILION,
+    "MDPF": BLUE,
+    "A-MDPF": "#003A5D",
+    "exact": BLACK,
+}
+
+SETTINGS = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.2,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",
+}
+WIDTH = 7.0  # Inches: the text width of a page.
+
+
+def figure(height: float, width: float = WIDTH) -> Figure:
+    """A new figure in the house style."""
+    with mpl.rc_context(SETTINGS):
+        return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(drawing: Figure, path: str | Path) -> Path:
+    """Write a figure; the ending of the name (png, svg or pdf) decides the format. No date is written, so that equal is equal."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
+    with mpl.rc_context({**SETTINGS, "svg.hashsalt": "mdpf"}):
+        drawing.savefig(path, metadata=metadata)
+    return path
