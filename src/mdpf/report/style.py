@@ -3,7 +3,10 @@
 A figure is drawn on axes it is given or makes its own ``Figure``; nothing here touches pyplot, which keeps state of its own.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import TypeVar
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -53,10 +56,23 @@ SETTINGS = {
 WIDTH = 7.0  # Inches: the text width of a page.
 
 
+Draw = TypeVar("Draw", bound=Callable[..., Figure])
+
+
+def styled(draw: Draw) -> Draw:
+    """Make a function draw in the house style, whatever the user's own settings are."""
+
+    @wraps(draw)
+    def in_style(*args: object, **options: object) -> Figure:
+        with mpl.rc_context(SETTINGS):
+            return draw(*args, **options)
+
+    return in_style  # type: ignore[return-value]
+
+
 def figure(height: float, width: float = WIDTH) -> Figure:
-    """A new figure in the house style."""
-    with mpl.rc_context(SETTINGS):
-        return Figure(figsize=(width, height), layout="constrained")
+    """A new figure; call it from a ``styled`` function."""
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(drawing: Figure, path: str | Path) -> Path:

@@ -1,0 +1,124 @@
+"""The command line: the one place where words choose code.
+
+Exit codes: 0 done, 1 failed, 2 the call was wrong. Errors are one message on stderr; ``--debug`` shows the traceback.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mdpf import reproduce
+
+app = typer.Typer(
+    name="mdpf",
+    help="Track with several hypotheses alive: learned particle filters whose posterior is a mixture density.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+OUT = Console()
+ERR = Console(stderr=True)
+
+# What a wrong call raises; everything else that is raised has failed.
+WRONG_CALL = (ValueError, TypeError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    threads: Annotated[int, typer.Option(help="How many threads a computation may use.", min=1)] = 1,
+) -> None:
+    """Set what holds for every command."""
+    import torch
+
+    del debug  # Looked at by main, which sees every error.
+    torch.set_num_threads(threads)
+
+
+@app.command()
+def tasks() -> None:
+    """List the tasks there are, one line each."""
+    from mdpf.tasks import TASKS
+
+    for name, make in TASKS.items():
+        OUT.print(f"[bold]{name:10}[/bold] {(make.__doc__ or '').strip().splitlines()[0]}")
+
+
+@app.command()
+def data(
+    task: Annotated[str, typer.Argument(help="Which task; `mdpf tasks` lists them.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    split: Annotated[str, typer.Option(help="Which part of its data.")] = "train",
+    seed: Annotated[int, typer.Option(help="Which data set of all possible ones.")] = 0,
+) -> None:
+    """Write one split of a task as plain arrays."""
+    from mdpf.data import files
+    from mdpf.tasks import TASKS
+
+    chosen = _choose("task", task, TASKS)()
+    files.write(out, chosen.split(split, seed=seed), chosen.space)
+    OUT.print(f"Wrote {out}.")
+
+
+@app.command()
+def check(path: Annotated[Path, typer.Argument(help="A file of sequences.")]) -> None:
+    """Say what is in a file of sequences, and what is wrong with it."""
+    from mdpf.data import files
+
+    summary = files.summarise(path)
+    for finding in summary.findings:
+        OUT.print(f"[bold]{finding.severity}[/bold]: {finding.message}", highlight=False)
+    if not summary.ok:
+        raise typer.Exit(2)
+    OUT.print(
+        f"{path}: {summary.num_sequences} sequences, coordinates {', '.join(summary.coordinates)}; ready to train on.",
+        highlight=False,
+    )
+
+
+@app.command(name="reproduce")
+def reproduce_figure(
+    figure: Annotated[str, typer.Argument(help=f"One of {', '.join(reproduce.FIGURES)}, all.")],
+    out: Annotated[Path, typer.Option(help="Where the folders of results are.")] = Path("results"),
+    seeds: Annotated[int, typer.Option(help="How many independent runs, where the figure has runs.", min=1)] = 5,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Draw from the results there are; compute nothing.")] = False,
+) -> None:
+    """Compute the results behind a figure of the paper and draw it."""
+    chosen = list(reproduce.FIGURES) if figure == "all" else [figure]
+    for name in chosen:
+        entry = _choose("figure", name, reproduce.FIGURES)
+        if not redraw:
+            entry.run(out / name, seeds)
+        for path in entry.draw(out / name):
+            OUT.print(f"Wrote {path}.", highlight=False)
+
+
+def _choose(kind: str, name: str, known: dict[str, Callable]) -> Callable:
+    if name not in known:
+        raise ValueError(f"mdpf needs a known {kind}, got {name!r}. Known are: {', '.join(known)}.")
+    return known[name]
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run a command and turn its errors into one message and an exit code."""
+    words = sys.argv[1:] if words is None else words
+    try:
+        app(words, prog_name="mdpf")
+    except WRONG_CALL as error:
+        _fail(error, words, code=2)
+    except KeyboardInterrupt:
+        ERR.print("Stopped.")
+        sys.exit(1)
+    except Exception as error:
+        _fail(error, words, code=1)
+
+
+def _fail(error: Exception, words: list[str], code: int) -> None:
+    if "--debug" in words:
+        raise error
+    ERR.print(str(error) or type(error).__name__, style="red", highlight=False, markup=False, soft_wrap=True)
+    sys.exit(code)
