@@ -13,8 +13,8 @@ class Progress(NamedTuple):
     """What a schedule remembers of each run; every tensor ``[R]``, in double precision.
 
     ``factor``: the learning rate relative to the first. ``best``: the lowest validation loss so far. ``reference``, ``bad``,
-    ``cooldown``: of the reduction on a plateau. ``stop_best``, ``stop_bad``, ``restarts``: of the early end. ``active``: one while the
-    run still learns.
+    ``cooldown``: of the reduction on a plateau. ``stop_best``, ``stop_bad``, ``restarts``: of the early end. ``active``: one while
+    the run still learns.
     """
 
     factor: Tensor

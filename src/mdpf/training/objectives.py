@@ -1,0 +1,98 @@
+"""What training minimises, for every run on its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mdpf import noise
+from mdpf.checks import check_count
+from mdpf.data.sequences import SequenceBatch
+from mdpf.filters.weights import reweight
+from mdpf.kernels.protocol import Kernel
+from mdpf.mixture import Mixture
+from mdpf.models.bandwidth import kernel_of
+from mdpf.noise import Source
+from mdpf.spaces import StateSpace
+
+Loss = Callable[[Mixture, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Filter whole sequences from particles around the true start; average a loss over the labelled frames after it.
+
+    Args:
+        loss: ``(posterior, states)`` to one number for each frame.
+        prior: Draws the initial particles: ``(states, num_particles, *, generator)``.
+        num_particles: How many particles.
+        truncate: Cut the gradient every so many steps; ``None`` lets it run through the whole sequence.
+    """
+
+    loss: Loss
+    prior: Callable[..., Tensor]
+    num_particles: int
+    truncate: int | None = 4
+
+    def __post_init__(self) -> None:
+        check_count("Tracking", self.num_particles, "num_particles")
+
+    def __call__(self, filter: nn.Module, batch: SequenceBatch, *, generator: Source = None) -> Tensor:
+        generator = noise.source(generator)
+        later = batch.frames(1, batch.length)
+        belief = filter.init(self.prior(batch.states[..., 0, :], self.num_particles, generator=generator))
+        _, trajectory = filter(
+            belief,
+            later.observations,
+            batch.actions,
+            observed=later.observed,
+            valid=later.valid,
+            truncate=self.truncate,
+            generator=generator,
+        )
+        return mean_over(self.loss(trajectory.posterior, later.states), later.targets)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Weigh a cloud of particles around the truth by a single observation; the truth should be likely under the result.
+
+    This trains the measurement model alone, before the dynamics are known. The cloud's centre is itself displaced, so that the truth
+    is not in its middle.
+
+    Args:
+        space: Which coordinates are angles.
+        centre: Displaces the centre of the cloud.
+        cloud: Spreads the particles around it.
+        num_particles: How many particles.
+        bandwidths: The bandwidths of the mixture that is judged; not learned.
+    """
+
+    space: StateSpace
+    centre: Callable[[Tensor], Kernel]
+    cloud: Callable[[Tensor], Kernel]
+    num_particles: int
+    bandwidths: tuple[float, ...]
+
+    def __call__(self, filter: nn.Module, batch: SequenceBatch, *, generator: Source = None) -> Tensor:
+        generator = noise.source(generator)
+        states = batch.states
+        with torch.no_grad():
+            middle = self.centre(states).sample(states, generator=generator)
+            around = middle.unsqueeze(-2).expand(*states.shape[:-1], self.num_particles, -1)
+            particles = self.cloud(states).sample(around, generator=generator)
+        features = batch.observations if filter.encoder is None else filter.encoder(batch.observations)
+        scores = filter.measurement(particles, features)
+        heads = scores.unbind(-1) if scores.ndim > particles.ndim - 1 else (scores,)
+        kernel = kernel_of(self.space, states.new_tensor(self.bandwidths))
+        uniform = torch.full_like(heads[0], 0.0).log_softmax(-1)
+        losses = [-Mixture(particles, reweight(uniform, head).log_weights, kernel).log_prob(states.unsqueeze(-2)) for head in heads]
+        targets = batch.targets if batch.observed is None else batch.targets & batch.observed
+        return mean_over(torch.stack(losses).mean(0).squeeze(-1), targets)
+
+
+def mean_over(losses: Tensor, mask: Tensor) -> Tensor:
+    """The mean over batch and time of the frames that count, for each run: ``[R, B, T]`` to ``[R]``."""
+    counted = torch.where(mask, losses, 0.0)
+    return counted.sum((-1, -2)) / mask.sum((-1, -2)).clamp_min(1)
