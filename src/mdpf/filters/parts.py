@@ -99,6 +99,9 @@ def score(
 
 def seen(observed: Tensor | None, valid: Tensor | None) -> Tensor | None:
     """Which frames have an observation that counts; ``None`` for all."""
+    for name, mask in (("observed", observed), ("valid", valid)):
+        if mask is not None and mask.dtype != torch.bool:
+            raise TypeError(f"scan needs {name} to be a bool tensor, got {describe(mask)}. Convert it with .bool().")
     if observed is None or valid is None:
         return valid if observed is None else observed
     return observed & valid

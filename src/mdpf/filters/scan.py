@@ -67,7 +67,6 @@ def scan(
     axis = len(batch)
     num_steps = _length(features, axis)
     _check_frames(num_steps, batch, features=features, actions=actions, observed=observed, valid=valid)
-    _check_masks(observed=observed, valid=valid)
     if truncate is not None:
         check_count("scan", truncate, "truncate")
     observed = seen(observed, valid)
@@ -125,9 +124,3 @@ def _check_frames(num_steps: int, batch: torch.Size, **inputs: Feature) -> None:
                     f"got {describe(tensor)}. A belief at frame 0 consumes the observations and actions of the frames after it: "
                     "observations[:, 1:], but all actions, for action t leads from frame t to t + 1."
                 )
-
-
-def _check_masks(**masks: Tensor | None) -> None:
-    for name, mask in masks.items():
-        if mask is not None and mask.dtype != torch.bool:
-            raise TypeError(f"scan needs {name} to be a bool tensor, got {describe(mask)}. Convert it with .bool().")

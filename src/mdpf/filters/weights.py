@@ -22,9 +22,9 @@ def reweight(log_weights: Tensor, scores: Tensor) -> Reweighted:
 
     .. math:: w_i \propto \hat w_i\, \ell_i, \qquad \text{evidence} = \sum_i \hat w_i\, \ell_i
 
-    A score that is not a number, or plus infinity, counts as impossible. Where every particle is impossible the incoming weights are
-    carried on, the evidence is zero (its logarithm minus infinity, without gradient), and the element is marked; its neighbours
-    notice nothing.
+    A score that is not a number, or plus infinity, counts as impossible. Where every particle is impossible the incoming weights
+    are carried on, the evidence is zero (its logarithm minus infinity, without gradient), and the element is marked; its
+    neighbours notice nothing.
 
     Args:
         log_weights: Log importance weights, ``[*batch, n]``; they need not sum to one.
