@@ -10,6 +10,7 @@ import torch
 from mdpf import noise
 from mdpf.kernels import VonMises, von_mises_cdf
 from mdpf.kernels.bessel import log_i0e, mean_versine
+from mdpf.kernels.von_mises import ROUNDS, _propose
 from mdpf.testing import assert_mean
 
 CONCENTRATIONS = [1e-6, 1e-3, 0.5, 5.0, 19.0, 21.0, 50.0, 1e3, 1e6]
@@ -267,16 +268,19 @@ def test_moments_of_draws_match_the_bessel_ratio(concentration, generator):
     assert_mean(deviation.sin(), 0.0, max_se=0.01 * math.sqrt(mean))
 
 
-def test_rounds_leave_less_than_a_millionth_undecided():
-    """The acceptance of one round, by quadrature over the proposal, at its worst concentration."""
+@pytest.mark.parametrize("concentration", [*CONCENTRATIONS, 1e9])
+def test_an_accepted_proposal_has_exactly_the_law_of_the_kernel(concentration):
+    """By quadrature over the uniform number: the first two moments of 1 - cos, and the share of rounds that accept."""
     turn = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000 - 0.5
-    sine = (math.pi * turn).sin().square()
-    for concentration in (1e-6, 1.0, 10.0, 1e3, 1e6, 1e9):
-        h = 0.5 / concentration
-        spread = h + h * h / (1 + math.sqrt(1 + h * h))
-        score = concentration * (spread + 2 * spread * sine / (spread + 2 * (1 - sine)))
-        acceptance = (score * (1 - score).exp()).mean().item()
-        assert (1 - acceptance) ** 14 < 3.1e-7
+    versine, acceptance = _propose(turn, torch.tensor(concentration, dtype=torch.float64))
+    assert (acceptance <= 1 + 1e-15).all()
+    assert (1 - acceptance.mean().item()) ** ROUNDS < 3.1e-7
+    mean = bessel(concentration)[1]
+    ratio = 1 - mean
+    second = mean**2 + 1 - ratio / concentration - ratio**2
+    for power, moment in ((1, mean), (2, second)):
+        found = (versine**power * acceptance).sum() / acceptance.sum()
+        assert found.item() == pytest.approx(float(moment), rel=1e-10)
 
 
 def test_no_accepted_proposal_still_gives_an_angle():

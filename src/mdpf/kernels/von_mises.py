@@ -68,17 +68,25 @@ class VonMises(NamedTuple):
 def _reject(angle: Tensor, level: Tensor, concentration: Tensor) -> Tensor:
     """Turn uniform numbers ``[..., ROUNDS]`` into deviations ``[...]`` by rejection from a wrapped Cauchy density.
 
-    This is Best and Fisher's envelope. All rounds are drawn at once and the first accepted proposal is taken; if there is none, the
-    first proposal. A round accepts with a probability between 0.6577 (large concentrations) and one, so the deviations miss their
-    law by at most 0.3423 ** 14, which is 3.1e-7, in total variation. All formulas are in ``1 - cos``, free of cancellation.
+    All rounds are drawn at once and the first accepted proposal is taken; if there is none, the first proposal. A round accepts
+    with a probability between 0.6577 (large concentrations) and one, so the deviations miss their law by at most 0.3423 ** 14,
+    which is 3.1e-7, in total variation.
     """
-    h = 0.5 / concentration
-    spread = (h + h.square() / (1 + (1 + h.square()).sqrt()))[..., None]
     turn = angle - 0.5
-    sine = (math.pi * turn).sin().square()
-    proposal = 2 * spread * sine / (spread + 2 * (1 - sine))
-    score = concentration[..., None] * (spread + proposal)
-    accepted = level < score * (1 - score).exp()
-    first = accepted.to(torch.uint8).argmax(-1, keepdim=True)
+    proposal, acceptance = _propose(turn, concentration[..., None])
+    first = (level < acceptance).to(torch.uint8).argmax(-1, keepdim=True)
     sign = turn.gather(-1, first).squeeze(-1)
     return torch.copysign(inverse_versine(proposal.gather(-1, first).squeeze(-1)), sign)
+
+
+def _propose(turn: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
+    """The versine of the proposal made from a uniform number in [-1/2, 1/2), and the probability with which it is accepted.
+
+    The envelope is Best and Fisher's (1979), written in ``1 - cos`` throughout, so that nothing cancels.
+    """
+    h = 0.5 / concentration
+    spread = h + h.square() / (1 + (1 + h.square()).sqrt())
+    sine = (math.pi * turn).sin().square()
+    proposal = 2 * spread * sine / (spread + 2 * (1 - sine))
+    score = concentration * (spread + proposal)
+    return proposal, score * (1 - score).exp()
