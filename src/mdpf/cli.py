@@ -4,9 +4,9 @@ Exit codes: 0 done, 1 failed, 2 the call was wrong. Errors are one message on st
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 OUT = Console()
 ERR = Console(stderr=True)
+
+Choice = TypeVar("Choice")
 
 # What a wrong call raises; everything else that is raised has failed.
 WRONG_CALL = (ValueError, TypeError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
@@ -74,10 +76,14 @@ def check(path: Annotated[Path, typer.Argument(help="A file of sequences.")]) ->
         OUT.print(f"[bold]{finding.severity}[/bold]: {finding.message}", highlight=False)
     if not summary.ok:
         raise typer.Exit(2)
-    OUT.print(
-        f"{path}: {summary.num_sequences} sequences, coordinates {', '.join(summary.coordinates)}; ready to train on.",
-        highlight=False,
-    )
+    shortest, longest = summary.lengths
+    OUT.print(f"{summary.num_sequences} sequences of {shortest} to {longest} frames; ready to train on.", highlight=False)
+    kind = "images" if summary.image else "vectors"
+    OUT.print(f"observations: {kind} {list(summary.observation)}, {summary.observed:.0%} of the frames", highlight=False)
+    OUT.print(f"labels: {summary.labelled:.0%} of the frames; actions: {summary.action_dim or 'none'}", highlight=False)
+    for coordinate in summary.coordinates:
+        unit = " (angle)" if coordinate.angle else ""
+        OUT.print(f"  {coordinate.name}{unit}: {coordinate.smallest:.4g} to {coordinate.largest:.4g}", highlight=False)
 
 
 @app.command(name="reproduce")
@@ -97,7 +103,7 @@ def reproduce_figure(
             OUT.print(f"Wrote {path}.", highlight=False)
 
 
-def _choose(kind: str, name: str, known: dict[str, Callable]) -> Callable:
+def _choose(kind: str, name: str, known: Mapping[str, Choice]) -> Choice:
     if name not in known:
         raise ValueError(f"mdpf needs a known {kind}, got {name!r}. Known are: {', '.join(known)}.")
     return known[name]

@@ -6,7 +6,7 @@ A figure is drawn on axes it is given or makes its own ``Figure``; nothing here 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ METHOD_COLOURS = {
     "exact": BLACK,
 }
 
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -67,7 +67,7 @@ def styled(draw: Draw) -> Draw:
         with mpl.rc_context(SETTINGS):
             return draw(*args, **options)
 
-    return in_style  # type: ignore[return-value]
+    return in_style  # pyright: ignore[reportReturnType]
 
 
 def figure(height: float, width: float = WIDTH) -> Figure:
