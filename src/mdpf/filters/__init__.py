@@ -4,6 +4,7 @@ from mdpf.filters.adaptive import AdaptiveParticleFilter
 from mdpf.filters.belief import Belief, StepInfo, Trajectory
 from mdpf.filters.generative import bootstrap, regularized
 from mdpf.filters.particle import ParticleFilter
+from mdpf.filters.recurrent import RecurrentBelief, RecurrentFilter
 from mdpf.filters.scan import collect_trajectory, scan
 from mdpf.filters.weights import effective_sample_size, reweight
 
@@ -11,6 +12,8 @@ __all__ = [
     "AdaptiveParticleFilter",
     "Belief",
     "ParticleFilter",
+    "RecurrentBelief",
+    "RecurrentFilter",
     "StepInfo",
     "Trajectory",
     "bootstrap",

@@ -49,9 +49,12 @@ class AdaptiveParticleFilter(nn.Module):
         self.resampler = resampler
         self.encoder = encoder
 
-    def init(self, particles: Tensor, log_weights: Tensor | None = None) -> Belief:
-        """Believe in particles ``[*batch, n, d]``, equally weighted unless ``log_weights`` ``[*batch, n]`` say otherwise."""
-        return initial_belief("AdaptiveParticleFilter.init", self.bandwidth, particles, log_weights)
+    def init(self, particles: Tensor, log_weights: Tensor | None = None, *, check_values: bool = True) -> Belief:
+        """Believe in particles ``[*batch, n, d]``, equally weighted unless ``log_weights`` ``[*batch, n]`` say otherwise.
+
+        Looking at values waits for the device; ``check_values=False`` is for a training step, whose data were looked at before.
+        """
+        return initial_belief("AdaptiveParticleFilter.init", self.bandwidth, particles, log_weights, check_values)
 
     def step(
         self,

@@ -15,8 +15,10 @@ from mdpf.noise import Source
 from mdpf.resamplers.protocol import Draw, Resampler
 
 
-def initial_belief(call: str, bandwidth: Bandwidth, particles: Tensor, log_weights: Tensor | None) -> Belief:
-    """The belief in given particles; a door, so it looks at values too."""
+def initial_belief(
+    call: str, bandwidth: Bandwidth, particles: Tensor, log_weights: Tensor | None, check_values: bool = True
+) -> Belief:
+    """The belief in given particles; a door, so it looks at values too, unless the caller has."""
     check_tensor(call, particles, ["particle", "state"], "Pass particles[..., None, :] for a single particle.")
     kernel = smooth(bandwidth, particles)
     check_tensor(
@@ -27,11 +29,14 @@ def initial_belief(call: str, bandwidth: Bandwidth, particles: Tensor, log_weigh
     )
     for parameter in trees.leaves(kernel):
         check_same_kind(call, particles=particles, bandwidth=parameter)
-    check_finite(call, particles, "particles")
     if log_weights is None:
         log_weights = particles.new_full(particles.shape[:-1], -math.log(particles.shape[-2]))
     posterior = Mixture(particles, log_weights, kernel)
-    posterior.check_values(call)
+    if check_values:
+        check_finite(call, particles, "particles")
+        posterior.check_values(call)
+    else:
+        posterior.check(call)
     return Belief(posterior, None)
 
 

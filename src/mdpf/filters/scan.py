@@ -1,7 +1,7 @@
 """Take step after step and keep what is wanted of each."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -11,34 +11,45 @@ from mdpf.checks import check_batch, check_count, describe
 from mdpf.filters.belief import Belief, StepInfo, Trajectory
 from mdpf.filters.parts import blank, seen
 from mdpf.filters.weights import effective_sample_size
+from mdpf.mixture import Mixture
 from mdpf.models.protocol import Feature
 from mdpf.noise import Source
 
-Collect = Callable[[Belief, StepInfo], Any]
+Collect = Callable[[Any, StepInfo], Any]
 
 
-class Step(Protocol):
+class AnyBelief(Protocol):
+    """What every belief has; the rest is its filter's own business."""
+
+    @property
+    def posterior(self) -> Mixture: ...
+
+
+State = TypeVar("State", bound=AnyBelief)
+
+
+class Step(Protocol[State]):
     """The ``step`` of a filter."""
 
     def __call__(
         self,
-        belief: Belief,
+        belief: State,
         feature: Feature,
         action: Tensor | None = None,
         *,
         observed: Tensor | None = None,
         generator: Source = None,
-    ) -> tuple[Belief, StepInfo]: ...
+    ) -> tuple[State, StepInfo]: ...
 
 
-def collect_trajectory(belief: Belief, info: StepInfo) -> Trajectory:
+def collect_trajectory(belief: AnyBelief, info: StepInfo) -> Trajectory:
     """Keep the whole posterior of every step."""
     return Trajectory(belief.posterior, info)
 
 
 def scan(
-    step: Step,
-    belief: Belief,
+    step: Step[State],
+    belief: State,
     features: Feature,
     actions: Tensor | None = None,
     *,
@@ -47,7 +58,7 @@ def scan(
     truncate: int | None = None,
     collect: Collect = collect_trajectory,
     generator: Source = None,
-) -> tuple[Belief, Any]:
+) -> tuple[State, Any]:
     """Call ``step`` for every frame of a sequence.
 
     Args:
@@ -87,21 +98,24 @@ def scan(
     return belief, trees.stack(kept, axis)
 
 
-def _hold(valid: Tensor, old: Belief, new: Belief, info: StepInfo) -> tuple[Belief, StepInfo]:
+def _hold(valid: Tensor, old: State, new: State, info: StepInfo) -> tuple[State, StepInfo]:
     """Keep the old belief where the frame does not exist."""
     if new.posterior.num_components != old.posterior.num_components:
         raise ValueError(
             f"scan(valid=...) needs the number of particles to stay the same, got {old.posterior.num_components} before the step "
             f"and {new.posterior.num_components} after it. Start with as many particles as the filter uses."
         )
-    posterior = trees.where(valid, new.posterior, old.posterior)
-    if new.resampling is new.posterior:
-        resampling = posterior
-    else:
-        resampling = trees.where(valid, new.resampling, old.posterior if old.resampling is None else old.resampling)
     ess = effective_sample_size(old.posterior.log_weights)
     quiet = StepInfo(torch.zeros_like(info.log_evidence), ess, torch.zeros_like(info.degenerate))
-    return Belief(posterior, resampling), trees.where(valid, info, quiet)
+    held = _hold_belief(valid, old, new) if isinstance(old, Belief) and isinstance(new, Belief) else trees.where(valid, new, old)
+    return cast(State, held), trees.where(valid, info, quiet)
+
+
+def _hold_belief(valid: Tensor, old: Belief, new: Belief) -> Belief:
+    posterior = trees.where(valid, new.posterior, old.posterior)
+    if new.resampling is new.posterior:
+        return Belief(posterior, posterior)
+    return Belief(posterior, trees.where(valid, new.resampling, old.posterior if old.resampling is None else old.resampling))
 
 
 def _length(features: Feature, axis: int) -> int:

@@ -5,6 +5,7 @@ from mdpf.models.blocks import Linear, PReLU, mlp
 from mdpf.models.dynamics import ResidualDynamics
 from mdpf.models.measurement import ScoreNetwork
 from mdpf.models.protocol import Bandwidth, Dynamics, Encoder, Measurement
+from mdpf.models.recurrent import LstmLayer, RecurrentNetwork
 from mdpf.models.runs import stack_runs, take_run
 
 __all__ = [
@@ -14,8 +15,10 @@ __all__ = [
     "FixedBandwidth",
     "LearnedBandwidth",
     "Linear",
+    "LstmLayer",
     "Measurement",
     "PReLU",
+    "RecurrentNetwork",
     "ResidualDynamics",
     "ScoreNetwork",
     "kernel_of",

@@ -51,10 +51,10 @@ class LearnedBandwidth(nn.Module):
 
     def __init__(self, space: StateSpace, start: Sequence[float], minimum: Sequence[float], linear: Family = Gaussian):
         super().__init__()
-        if not len(start) == len(minimum) == space.dim or any(b <= low for b, low in zip(start, minimum, strict=True)):
+        if not len(start) == len(minimum) == space.dim or not all(0 <= low < b for b, low in zip(start, minimum, strict=True)):
             raise ValueError(
-                f"LearnedBandwidth needs {space.dim} bandwidths to start from, each above its minimum, got {list(start)} and "
-                f"{list(minimum)}."
+                f"LearnedBandwidth needs {space.dim} bandwidths to start from, each above its minimum of zero or more, "
+                f"got {list(start)} and {list(minimum)}. The coordinates are {list(space.names)}; give one of each for every one."
             )
         self.space = space
         self.linear = linear
@@ -62,7 +62,7 @@ class LearnedBandwidth(nn.Module):
         self.log_excess = nn.Parameter((torch.tensor(start) - torch.tensor(minimum)).log())
 
     def bandwidths(self) -> Tensor:
-        """The bandwidths themselves, ``[d]``."""
+        """The bandwidths themselves, ``[d]``, or ``[runs, d]`` if there is a run axis."""
         return self.minimum + self.log_excess.exp()
 
     def forward(self, particles: Tensor) -> Kernel:
@@ -73,6 +73,8 @@ def kernel_of(space: StateSpace, bandwidths: Tensor, linear: Family = Gaussian) 
     """The kernel with given bandwidths: ``linear`` for linear coordinates, von Mises with concentration ``1 / b`` for angles."""
     parts: list[Kernel] = []
     for angle, block in groupby(range(space.dim), key=lambda dim: space.coordinates[dim].angle):
-        width = bandwidths[..., list(block)]
+        first, *rest = block
+        # A list of indices would be copied to the device at every call.
+        width = bandwidths.narrow(-1, first, 1 + len(rest))
         parts.append(VonMises(1 / width) if angle else linear(width))
     return parts[0] if len(parts) == 1 else Product(tuple(parts))

@@ -26,8 +26,8 @@ class Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.weight.ndim == 2:
             return nn.functional.linear(x, self.weight, self.bias)
-        rows = x.reshape(x.shape[0], -1, x.shape[-1])
-        return torch.baddbmm(self.bias.unsqueeze(-2), rows, self.weight.mT).reshape(*x.shape[:-1], -1)
+        rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
+        return torch.baddbmm(self.bias.unsqueeze(-2), rows, self.weight.mT).reshape(*x.shape[:-1], self.weight.shape[-2])
 
 
 class PReLU(nn.Module):

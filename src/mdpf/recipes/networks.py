@@ -1,12 +1,12 @@
-"""The networks of the bearings study, put together to any of its methods."""
+"""Small networks for vector observations, put together to any method of the bearings study."""
 
 from dataclasses import dataclass
 
 from torch import nn
 
-from mdpf.filters import AdaptiveParticleFilter, ParticleFilter
+from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
 from mdpf.kernels import Gaussian
-from mdpf.models import LearnedBandwidth, ResidualDynamics, ScoreNetwork, mlp
+from mdpf.models import LearnedBandwidth, RecurrentNetwork, ResidualDynamics, ScoreNetwork, mlp
 from mdpf.models.bandwidth import Family
 from mdpf.resamplers import Resampler
 from mdpf.spaces import StateSpace
@@ -56,6 +56,18 @@ class VectorNetworks:
             resampler=resampler,
             encoder=self.encoder(),
         )
+
+    def recurrent_filter(self, *, as_published: bool = False) -> RecurrentFilter:
+        """The long short-term memory, with the same encoders; see ``RecurrentNetwork`` for how the paper's differs."""
+        network = RecurrentNetwork(
+            self.space,
+            feature_dim=self.hidden_dim,
+            bound=self.bound,
+            encoder_dim=self.hidden_dim,
+            action_dim=self.action_dim,
+            as_published=as_published,
+        )
+        return RecurrentFilter(network=network, bandwidth=self.bandwidth(), encoder=self.encoder())
 
     def dynamics(self) -> ResidualDynamics:
         return ResidualDynamics(self.space, bound=self.bound, hidden_dim=self.hidden_dim, action_dim=self.action_dim)
