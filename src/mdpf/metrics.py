@@ -120,7 +120,7 @@ def summarise(frames: Frames, *, valid: Tensor | None = None, limit: float | Non
         Every metric is ``[*batch]``.
     """
     check_tensor("summarise", frames.nll, ["sequence", "frame"], "Give frames of several sequences, [sequence, T].")
-    valid = torch.ones_like(frames.nll, dtype=torch.bool) if valid is None else _checked(valid, frames.nll)
+    valid = _mask(valid, frames.nll)
     after = valid.clone()
     after[..., 0] = False
 
@@ -146,7 +146,7 @@ def summarise(frames: Frames, *, valid: Tensor | None = None, limit: float | Non
 
 def curves(frames: Frames, *, valid: Tensor | None = None) -> dict[str, Tensor]:
     """Reduce sequences alone: how error, likelihood and effective sample size go over time, ``[*batch, T]`` each."""
-    valid = torch.ones_like(frames.nll, dtype=torch.bool) if valid is None else _checked(valid, frames.nll)
+    valid = _mask(valid, frames.nll)
     squares = {
         "rmse": frames.squared_error,
         "position_rmse": frames.squared_position_error,
@@ -163,7 +163,9 @@ def _mean(values: Tensor, mask: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     return values.where(mask, 0.0).sum(dim) / mask.sum(dim)
 
 
-def _checked(valid: Tensor, like: Tensor) -> Tensor:
+def _mask(valid: Tensor | None, like: Tensor) -> Tensor:
+    if valid is None:
+        return torch.ones_like(like, dtype=torch.bool)
     check_batch("summarise", valid, "valid", tuple(like.shape))
     if valid.dtype != torch.bool:
         raise TypeError(f"summarise needs valid to be a bool tensor, got {describe(valid)}. Convert it with .bool().")

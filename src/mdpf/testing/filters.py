@@ -10,15 +10,18 @@ A z-test over replicates of a small filter therefore has no tolerance to guess, 
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mdpf import kernels, trees
 from mdpf.exact import KalmanTrajectory
-from mdpf.filters.belief import Belief, Trajectory
+from mdpf.filters.belief import Belief, StepInfo, Trajectory
 from mdpf.mixture import Mixture
 from mdpf.models.bandwidth import FixedBandwidth
+from mdpf.models.protocol import Feature
+from mdpf.noise import Source
 from mdpf.tasks.linear_gaussian import example_model
 from mdpf.testing.assertions import assert_decays, assert_mean, critical_value
 from mdpf.testing.linear_gaussian import (
@@ -30,7 +33,29 @@ from mdpf.testing.linear_gaussian import (
     smoothed_kalman,
 )
 
-MakeFilter = Callable[..., nn.Module]
+
+class Filter(Protocol):
+    """What is checked: a belief from particles, a step, and a call that takes one step after the other."""
+
+    def init(self, particles: Tensor) -> Belief: ...
+
+    def step(
+        self, belief: Belief, feature: Feature, action: Tensor | None = None, *, observed: Tensor | None, generator: Source
+    ) -> tuple[Belief, StepInfo]: ...
+
+    def __call__(
+        self,
+        belief: Belief,
+        observations: Tensor,
+        actions: Tensor | None = None,
+        *,
+        observed: Tensor | None,
+        valid: Tensor | None = None,
+        generator: Source,
+    ) -> tuple[Belief, Trajectory]: ...
+
+
+MakeFilter = Callable[..., Filter]
 
 
 def check_belief(belief: Belief) -> None:
@@ -107,7 +132,7 @@ def check_filter(
 
 
 @torch.no_grad()
-def run_replicates(pf: nn.Module, data: Data, num_particles: int, num_replicates: int, generator: torch.Generator) -> Trajectory:
+def run_replicates(pf: Filter, data: Data, num_particles: int, num_replicates: int, generator: torch.Generator) -> Trajectory:
     """Filter every sequence of ``data`` many times: batch axes ``[replicate, sequence]``."""
     shape = (num_replicates, data.valid.shape[0])
     observations, actions, observed, valid = (value.expand(num_replicates, *value.shape) for value in data)
@@ -155,7 +180,7 @@ def _standardise(second: Tensor, covariances: Tensor) -> Tensor:
     return second / (scale[..., None] * scale[..., None, :])
 
 
-def check_manners(pf: nn.Module, data: Data, num_particles: int = 5) -> None:
+def check_manners(pf: Filter, data: Data, num_particles: int = 5) -> None:
     """Reject unless beliefs are well formed, ``forward`` is ``step`` repeated, and all randomness comes from the generator."""
     observations, observed = data.observations, data.observed & data.valid
     actions = data.actions.nan_to_num(0.0)

@@ -57,12 +57,12 @@ def dynamics_of(model: LinearGaussian) -> Dynamics:
 def log_likelihood_of(model: LinearGaussian) -> Measurement:
     """The model's sensor."""
 
-    def weigh(particles: Tensor, observation: Feature) -> Tensor:
+    def weigh(particles: Tensor, feature: Feature) -> Tensor:
         expected = particles @ model.emission.mT
         if model.emission_offset is not None:
             expected = expected + model.emission_offset
         root = torch.linalg.cholesky(model.emission_cov)
-        whitened = torch.linalg.solve_triangular(root, (observation.unsqueeze(-2) - expected).mT, upper=False)
+        whitened = torch.linalg.solve_triangular(root, (feature.unsqueeze(-2) - expected).mT, upper=False)
         log_volume = root.diagonal(dim1=-2, dim2=-1).log().sum(-1) + 0.5 * len(root) * math.log(2 * math.pi)
         return -0.5 * whitened.square().sum(-2) - log_volume
 
