@@ -1,0 +1,79 @@
+"""How good a filter is on sequences whose states are known."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from mdpf import metrics, noise
+from mdpf.checks import DegenerateWeightsError, check_count, check_finite, check_tensor
+from mdpf.data.sequences import SequenceBatch, minibatches
+from mdpf.noise import Source
+
+
+class Evaluation(NamedTuple):
+    """What an evaluation found.
+
+    Args:
+        metrics: The numbers of ``mdpf.metrics`` by name, each ``[*runs]``.
+        curves: The same over time, each ``[*runs, T]``.
+        degenerate: Where every particle was scored as impossible, as (sequence, frame) or (run, sequence, frame).
+    """
+
+    metrics: dict[str, Tensor]
+    curves: dict[str, Tensor]
+    degenerate: list[tuple[int, ...]]
+
+
+@torch.no_grad()
+def evaluate(
+    filter: nn.Module,
+    data: SequenceBatch,
+    *,
+    prior: Callable[..., Tensor],
+    num_particles: int,
+    runs: int | None = None,
+    limit_lost: float | None = None,
+    batch: int = 1000,
+    strict: bool = False,
+    generator: Source = None,
+) -> Evaluation:
+    """Filter every sequence from particles around its true start and compare with the truth.
+
+    Args:
+        filter: A filter; with a run axis if ``runs`` is given.
+        data: Sequences with states, ``[n, T, ...]``.
+        prior: Draws initial particles: ``(states, num_particles, *, generator)``.
+        num_particles: How many particles to use; any number, whatever the filter was trained with.
+        runs: How many runs the filter holds; ``None`` for a filter without a run axis.
+        limit_lost: A track whose final position error exceeds this is lost.
+        batch: Sequences at a time.
+        strict: Raise where all weights vanish, instead of carrying on and saying where.
+        generator: The source of random numbers.
+    """
+    check_tensor("evaluate", data.states, ["sequence", "frame", "state"])
+    check_finite("evaluate", data.states, "states")
+    check_count("evaluate", num_particles, "num_particles")
+    generator = noise.source(generator)
+    filter.eval()
+    parts, degenerate, offset = [], [], 0
+    for part in minibatches(data, batch, shuffle=False, runs=runs):
+        later = part.frames(1, part.length)
+        belief = filter.init(prior(part.states[..., 0, :], num_particles, generator=generator))
+        _, trajectory = filter(
+            belief, later.observations, part.actions, observed=later.observed, valid=later.valid, generator=generator
+        )
+        parts.append(metrics.measure(belief.posterior, trajectory.posterior, part.states))
+        for *run, sequence, step in trajectory.info.degenerate.nonzero().tolist():
+            degenerate.append((*run, sequence + offset, step + 1))
+        offset += part.num_sequences
+    if strict and degenerate:
+        *_, sequence, frame = degenerate[0]
+        raise DegenerateWeightsError(
+            f"evaluate needs at least one possible particle at every frame, got none at sequence {sequence}, frame {frame}. "
+            "The measurement scored every particle as impossible; widen the prior, or look at the observation there."
+        )
+    frames = metrics.Frames(*(torch.cat(tensors, -2) for tensors in zip(*parts, strict=True)))
+    valid = None if data.valid is None else data.valid.expand(frames.nll.shape)
+    return Evaluation(metrics.summarise(frames, valid=valid, limit=limit_lost), metrics.curves(frames, valid=valid), degenerate)
