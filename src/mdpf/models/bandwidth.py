@@ -58,6 +58,7 @@ class LearnedBandwidth(nn.Module):
             )
         self.space = space
         self.linear = linear
+        self.minimum: Tensor
         self.register_buffer("minimum", torch.tensor(minimum), persistent=False)
         self.log_excess = nn.Parameter((torch.tensor(start) - torch.tensor(minimum)).log())
 

@@ -46,6 +46,7 @@ class ResidualDynamics(nn.Module):
             )
         self.space = space
         self.noise_dim = noise_dim
+        self.bound: Tensor
         self.register_buffer("bound", torch.tensor(bound), persistent=False)
         self.state_encoder = mlp([2 * len(space.angular), *(hidden_dim,) * 3], activation) if space.angular else None
         self.action_encoder = mlp([action_dim, *(hidden_dim,) * 3], activation) if action_dim else None

@@ -75,6 +75,7 @@ class RecurrentNetwork(nn.Module):
         self.as_published = as_published
         self.memory_shape = (num_layers, memory_dim)
         self.feature_dim = feature_dim
+        self.bound: Tensor
         self.register_buffer("bound", torch.tensor(bound), persistent=False)
         seen_dim = 2 * len(space.angular) if as_published else space.encoded_dim
         self.state_encoder = mlp([seen_dim, *(encoder_dim,) * 3], activation) if seen_dim else None

@@ -48,7 +48,7 @@ def _check_alike(modules: Sequence[nn.Module]) -> None:
 
 def _check_equal_buffers(name: str, owner: nn.Module, others: Sequence[nn.Module]) -> None:
     for key, buffer in owner._buffers.items():
-        if buffer is not None and not all(torch.equal(buffer, other._buffers[key]) for other in others):
+        if buffer is not None and not all(torch.equal(buffer, other.get_buffer(key)) for other in others):
             raise ValueError(
                 f"stack_runs needs modules that share what is not learned, got different values of {key!r} at {name!r}. "
                 "Build all of them by the same call."

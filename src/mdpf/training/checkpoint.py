@@ -1,9 +1,12 @@
 """Everything a stage of training needs to go on, in one file that appears whole or not at all."""
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors import SafetensorError
 from safetensors import torch as safetensors
 from torch import Tensor
@@ -20,10 +23,12 @@ class Checkpoint(NamedTuple):
     notes: dict[str, Any]
 
 
-def save(path: str | Path, tensors: dict[str, Tensor], notes: dict[str, Any]) -> None:
-    """Write tensors and notes atomically."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    content = safetensors.save(plain, {"format": FORMAT, "notes": json.dumps(notes)})
+def save(path: str | Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+    """Write tensors and notes atomically, with a checksum over both."""
+    # Copies: safetensors refuses tensors that share memory, as the parameters of one buffer do.
+    plain = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    text = json.dumps(notes)
+    content = safetensors.save(plain, {"format": FORMAT, "notes": text, "checksum": checksum(plain, text)})
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as stream:
         stream.write(content)
@@ -36,12 +41,31 @@ def load(path: str | Path) -> Checkpoint:
         tensors = safetensors.load(content)
         length = int.from_bytes(content[:8], "little")
         metadata = json.loads(content[8 : 8 + length])["__metadata__"]
-        version, notes = metadata["format"], json.loads(metadata["notes"])
-    except (SafetensorError, KeyError, ValueError, UnicodeDecodeError) as error:
+        version, text, expected = metadata["format"], metadata["notes"], metadata["checksum"]
+        if version != FORMAT:
+            raise _Other(f"Reading {str(path)!r} needs format {FORMAT}, got {version!r}. Use the version of mdpf that wrote it.")
+        if checksum(tensors, text) != expected:
+            raise ValueError("the checksum does not fit")
+        notes = json.loads(text)
+    except _Other:
+        raise
+    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(
             f"Reading {str(path)!r} needs a file that mdpf wrote, whole; got {len(content)} bytes that are not one ({error}). "
             "It is damaged or of another program; restore it, or start anew."
         ) from error
-    if version != FORMAT:
-        raise ValueError(f"Reading {str(path)!r} needs format {FORMAT}, got {version!r}. Use the version of mdpf that wrote it.")
     return Checkpoint(tensors, notes)
+
+
+def checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+    """A digest of names, types, shapes and values, and of a text."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+class _Other(ValueError):
+    """A whole file of another format."""

@@ -1,6 +1,7 @@
 """The loop: epochs of batches, validation, a checkpoint after each epoch."""
 
 import hashlib
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 from mdpf.data.sequences import SequenceBatch, minibatches
 from mdpf.training import adam, checkpoint, schedule
+from mdpf.training.doors import check_data
+from mdpf.training.fingerprint import fingerprint
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
 
@@ -66,13 +69,16 @@ def fit(
         watch: Is told about every epoch.
     """
     flat = FlatParameters(filter, num_runs)
+    for name, data in (("training", train), ("validation", validation)):
+        check_data("fit", name, data, flat.values)
+    columns = flat.columns(stage.rates)
     state = _State(flat, num_runs)
-    digest = _recipe(stage, seed, num_runs, train, validation)
+    recipe = _recipe(filter, stage, seed, flat.values, train, validation)
     if path is not None and Path(path).exists():
-        state.restore(checkpoint.load(path), digest, path)
-    rates = flat.columns(stage.rates).expand(num_runs, -1)
+        state.restore(checkpoint.load(path), recipe, path)
+    rates = columns.expand(num_runs, -1)
 
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    with flat.learning(columns), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         while state.epoch < stage.epochs and bool(state.progress.active.any()):
             began = time.monotonic()
             torch.manual_seed(_epoch_seed(seed, stage.name, state.epoch))
@@ -80,15 +86,19 @@ def fit(
             judged = _judge(filter, stage, validation, num_runs)
             state.note(judged, stage)
             entry = Epoch(
-                stage.name,
-                state.epoch,
-                stage.epochs,
-                *(row.tolist() for row in (trained, judged, norm, state.adam.skipped, state.progress.active)),
-                round(time.monotonic() - began, 2),
+                stage=stage.name,
+                number=state.epoch,
+                epochs=stage.epochs,
+                train=trained.tolist(),
+                validation=judged.tolist(),
+                norm=norm.tolist(),
+                skipped=state.adam.skipped.tolist(),
+                active=state.progress.active.tolist(),
+                seconds=round(time.monotonic() - began, 2),
             )
             state.history.append(entry._asdict())
             if path is not None:
-                checkpoint.save(path, state.tensors(), {"recipe": digest, "epoch": state.epoch, "history": state.history})
+                checkpoint.save(path, state.tensors(), {"recipe": recipe, "epoch": state.epoch, "history": state.history})
             if watch is not None:
                 watch(entry)
     flat.values.copy_(state.best)
@@ -117,11 +127,13 @@ class _State:
         parts |= {f"adam.{name}": tensor for name, tensor in self.adam._asdict().items()}
         return parts | {f"progress.{name}": tensor for name, tensor in self.progress._asdict().items()}
 
-    def restore(self, saved: checkpoint.Checkpoint, digest: str, path: str | Path) -> None:
-        if saved.notes["recipe"] != digest:
+    def restore(self, saved: checkpoint.Checkpoint, recipe: dict[str, str], path: str | Path) -> None:
+        theirs = saved.notes.get("recipe", {})
+        other = [name for name, digest in recipe.items() if theirs.get(name) != digest]
+        if other:
             raise FileExistsError(
-                f"fit needs a checkpoint of the same stage, data, seed and runs, got {str(path)!r} of another training. "
-                "Choose another folder, or remove that file to start anew."
+                f"fit needs a checkpoint of the same training, got {str(path)!r} of another one: the {' and the '.join(other)} "
+                "differ. Choose another folder, or remove that file to start anew."
             )
         tensors = saved.tensors
         self.values.copy_(tensors["values"])
@@ -137,17 +149,22 @@ def _train_epoch(
 ) -> tuple[Tensor, Tensor]:
     filter.train()
     num_runs = len(flat.values)
-    batches = list(minibatches(train, stage.batch, runs=num_runs))
+    num_batches = math.ceil(train.num_sequences / stage.batch)
     active = state.progress.active.to(flat.values.device) > 0
     losses, norms = torch.zeros_like(state.adam.updates), torch.zeros_like(state.adam.updates)
-    for index, batch in enumerate(batches):
-        factor = schedule.batch_factor(stage.schedule, state.progress, state.epoch, index / len(batches), stage.epochs)
+    for index, batch in enumerate(minibatches(train, stage.batch, runs=num_runs)):
+        factor = schedule.batch_factor(stage.schedule, state.progress, state.epoch, index / num_batches, stage.epochs)
         loss = stage.objective(filter, batch)
+        if not loss.requires_grad:
+            raise ValueError(
+                f"fit needs an objective that depends on what learns, got one in stage {stage.name!r} that does not depend on "
+                f"{sorted(stage.rates)}. Give rates to the parts that the objective uses."
+            )
         loss.sum().backward()
         scaled = rates * factor.to(rates).unsqueeze(-1)
         norms += adam.update(state.adam, flat.values, flat.collect_gradients(), scaled, active, stage.clip, stage.decay)
         losses += loss.detach()
-    return losses / len(batches), norms / len(batches)
+    return losses / num_batches, norms / num_batches
 
 
 @torch.no_grad()
@@ -162,11 +179,10 @@ def _judge(filter: nn.Module, stage: Stage, validation: SequenceBatch, num_runs:
     return torch.as_tensor(total / count)
 
 
-def _recipe(stage: Stage, seed: int, num_runs: int, *data: SequenceBatch) -> str:
-    """What must be the same for a checkpoint to fit; the objective is a callable, whose name alone would say nothing reliable."""
-    numbers = {name: value for name, value in vars(stage).items() if name != "objective"}
-    shapes = [list(batch.states.shape) for batch in data]
-    return hashlib.sha256(f"{numbers} {seed} {num_runs} {shapes}".encode()).hexdigest()
+def _recipe(filter: nn.Module, stage: Stage, seed: int, start: Tensor, *data: SequenceBatch) -> dict[str, str]:
+    """What must be the same for a checkpoint to fit, in digests."""
+    parts = {"stage": stage, "filter": filter, "seed": seed, "start of the parameters": start, "data": data}
+    return {name: fingerprint(part) for name, part in parts.items()}
 
 
 def _epoch_seed(seed: int, stage: str, epoch: int) -> int:

@@ -5,11 +5,14 @@ module are views into that buffer, so that clipping, guarding and stepping take 
 layers, and a checkpoint is one tensor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from mdpf.checks import check_same_kind
 
 
 class Slot(NamedTuple):
@@ -30,7 +33,7 @@ class FlatParameters:
 
     def __init__(self, module: nn.Module, num_runs: int):
         parameters = dict(module.named_parameters())
-        if not parameters or any(parameter.shape[:1] != (num_runs,) for parameter in parameters.values()):
+        if num_runs < 1 or not parameters or any(parameter.shape[:1] != (num_runs,) for parameter in parameters.values()):
             shapes = {name: list(parameter.shape) for name, parameter in parameters.items()}
             raise ValueError(f"FlatParameters needs parameters with a leading run axis of {num_runs}, got {shapes}.")
         self.slots: dict[str, Slot] = {}
@@ -39,7 +42,9 @@ class FlatParameters:
             stop = start + parameter[0].numel()
             self.slots[name] = Slot(start, stop, tuple(parameter.shape[1:]))
             start = stop
-        first = next(iter(parameters.values()))
+        first, *rest = parameters.values()
+        for parameter in rest:
+            check_same_kind("FlatParameters", parameters=first, others=parameter)
         self.values = torch.zeros(num_runs, start, dtype=first.dtype, device=first.device)
         self._parameters = parameters
         for name, parameter in parameters.items():
@@ -50,13 +55,26 @@ class FlatParameters:
 
     def collect_gradients(self) -> Tensor:
         """The gradients of all parameters, ``[R, P]``, zero where there is none; the parameters let go of theirs."""
-        parts = []
+        parts, num_runs = [], len(self.values)
         for name, parameter in self._parameters.items():
-            slot = self.slots[name]
-            missing = parameter.grad is None
-            parts.append(self.values.new_zeros(len(self.values), slot.stop - slot.start) if missing else parameter.grad.flatten(1))
+            slot, gradient = self.slots[name], parameter.grad
+            empty = self.values.new_zeros(num_runs, slot.stop - slot.start)
+            parts.append(empty if gradient is None else gradient.reshape(num_runs, -1))
             parameter.grad = None
         return torch.cat(parts, 1)
+
+    @contextmanager
+    def learning(self, columns: Tensor) -> Iterator[None]:
+        """Let only the parameters learn that have a rate above zero in ``columns`` ``[P]``; the others cost no gradient."""
+        before = {name: parameter.requires_grad for name, parameter in self._parameters.items()}
+        try:
+            for name, parameter in self._parameters.items():
+                slot = self.slots[name]
+                parameter.requires_grad_(bool((columns[slot.start : slot.stop] > 0).any()))
+            yield
+        finally:
+            for name, parameter in self._parameters.items():
+                parameter.requires_grad_(before[name])
 
     def columns(self, rates: Mapping[str, float]) -> Tensor:
         """Spread numbers given by the leading part of a parameter's name over the columns ``[P]``; zero where none is given.

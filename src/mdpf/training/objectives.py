@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mdpf import noise
 from mdpf.checks import check_count
 from mdpf.data.sequences import SequenceBatch
+from mdpf.filters.parts import blank, encode, seen
 from mdpf.filters.weights import reweight
 from mdpf.kernels.protocol import Kernel
 from mdpf.mixture import Mixture
@@ -38,10 +40,11 @@ class Tracking:
     def __post_init__(self) -> None:
         check_count("Tracking", self.num_particles, "num_particles")
 
-    def __call__(self, filter: nn.Module, batch: SequenceBatch, *, generator: Source = None) -> Tensor:
+    def __call__(self, filter: Any, batch: SequenceBatch, *, generator: Source = None) -> Tensor:  # noqa: ANN401 - any filter
         generator = noise.source(generator)
         later = batch.frames(1, batch.length)
-        belief = filter.init(self.prior(batch.states[..., 0, :], self.num_particles, generator=generator))
+        # The prior is drawn around finite states; looking at it would wait for the device in every step.
+        belief = filter.init(self.prior(batch.states[..., 0, :], self.num_particles, generator=generator), check_values=False)
         _, trajectory = filter(
             belief,
             later.observations,
@@ -51,15 +54,17 @@ class Tracking:
             truncate=self.truncate,
             generator=generator,
         )
-        return mean_over(self.loss(trajectory.posterior, later.states), later.targets)
+        targets = later.targets
+        states = torch.where(targets.unsqueeze(-1), later.states, 0.0)
+        return mean_over(self.loss(trajectory.posterior, states), targets)
 
 
 @dataclass(frozen=True)
 class Scoring:
     """Weigh a cloud of particles around the truth by a single observation; the truth should be likely under the result.
 
-    This trains the measurement model alone, before the dynamics are known. The cloud's centre is itself displaced, so that the truth
-    is not in its middle.
+    This trains the measurement model alone, before the dynamics are known. The cloud's centre is itself displaced, so that the
+    truth is not in its middle.
 
     Args:
         space: Which coordinates are angles.
@@ -75,21 +80,22 @@ class Scoring:
     num_particles: int
     bandwidths: tuple[float, ...]
 
-    def __call__(self, filter: nn.Module, batch: SequenceBatch, *, generator: Source = None) -> Tensor:
+    def __call__(self, filter: Any, batch: SequenceBatch, *, generator: Source = None) -> Tensor:  # noqa: ANN401 - any filter
         generator = noise.source(generator)
-        states = batch.states
+        targets = batch.targets
+        states = torch.where(targets.unsqueeze(-1), batch.states, 0.0)
         with torch.no_grad():
             middle = self.centre(states).sample(states, generator=generator)
             around = middle.unsqueeze(-2).expand(*states.shape[:-1], self.num_particles, -1)
             particles = self.cloud(states).sample(around, generator=generator)
-        features = batch.observations if filter.encoder is None else filter.encoder(batch.observations)
-        scores = filter.measurement(particles, features)
+        mask = seen(batch.observed, batch.valid)
+        scores = filter.measurement(particles, blank(mask, encode(filter.encoder, batch.observations, mask)))
         heads = scores.unbind(-1) if scores.ndim > particles.ndim - 1 else (scores,)
-        kernel = kernel_of(self.space, states.new_tensor(self.bandwidths))
-        uniform = torch.full_like(heads[0], 0.0).log_softmax(-1)
+        # Filled on the device: numbers of the host would have to be copied there in every step.
+        kernel = kernel_of(self.space, torch.stack([states.new_full((), width) for width in self.bandwidths]))
+        uniform = torch.zeros_like(heads[0]).log_softmax(-1)
         losses = [-Mixture(particles, reweight(uniform, head).log_weights, kernel).log_prob(states.unsqueeze(-2)) for head in heads]
-        targets = batch.targets if batch.observed is None else batch.targets & batch.observed
-        return mean_over(torch.stack(losses).mean(0).squeeze(-1), targets)
+        return mean_over(torch.stack(losses).mean(0).squeeze(-1), targets if mask is None else targets & mask)
 
 
 def mean_over(losses: Tensor, mask: Tensor) -> Tensor:

@@ -47,7 +47,8 @@ def batch_factor(schedule: Plateau | Cosine, progress: Progress, epoch: int, sha
 
 def advance(schedule: Plateau | Cosine, progress: Progress, losses: Tensor, epoch: int) -> Progress:
     """Take note of the validation losses ``[R]`` after an epoch. A loss that is not a number counts as no improvement."""
-    losses = losses.to(torch.float64).nan_to_num(nan=math.inf)
+    losses = losses.to(torch.float64)
+    losses = torch.where(losses.isnan(), math.inf, losses)
     active = progress.active > 0
     best = torch.where(active, torch.minimum(progress.best, losses), progress.best)
     if isinstance(schedule, Cosine):
