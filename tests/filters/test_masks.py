@@ -147,6 +147,26 @@ def test_masks_combine(make_filter, make_data, generator):
     assert_finite(gradients_of(pf, loss_of(trajectory)))
 
 
+@pytest.mark.parametrize("encoder", [True, False], ids=["encoded", "raw"])
+@pytest.mark.parametrize("mask", ["observed", "valid"])
+def test_masked_nan_reaches_no_gradient(make_filter, make_data, mask, encoder, generator):
+    """Where-masking must protect the backward pass too, in the encoder and, where there is none, in the measurement."""
+    pf = make_filter(resamplers.ImportanceWeighted(), encoder=encoder)
+    particles, observations, actions = make_data(generator)
+    keep = torch.tensor([[True] * 5, [True, True, True, False, False], [True] * 5])
+    found = []
+    for junk in (0.0, 1e3, NAN):
+        spoilt = observations.masked_fill(~keep[..., None], junk).requires_grad_()
+        _, trajectory = pf(pf.init(particles), spoilt, actions, **{mask: keep}, generator=torch.Generator().manual_seed(1))
+        loss = loss_of(trajectory)
+        (to_observations,) = torch.autograd.grad(loss, spoilt, retain_graph=True)
+        assert not to_observations[~keep].any()
+        found.append(gradients_of(pf, loss))
+    for other in found[1:]:
+        for name, gradient in found[0].items():
+            torch.testing.assert_close(other[name], gradient, rtol=0, atol=0)
+
+
 # --- Degenerate likelihoods -------------------------------------------------------------------------------------------------------
 
 
