@@ -148,15 +148,15 @@ def test_kalman_gradients_are_exact():
 def test_kalman_float32_stays_definite_and_close():
     """A precise sensor after a vague prior: the textbook covariance (I - KH) P loses all its digits here."""
     model = random_model(11)._replace(
-        initial_cov=1e4 * torch.eye(STATE, dtype=torch.float64), emission_cov=1e-2 * torch.eye(SEEN, dtype=torch.float64)
+        initial_cov=1e4 * torch.eye(STATE, dtype=torch.float64), emission_cov=1e-3 * torch.eye(SEEN, dtype=torch.float64)
     )
     observations, actions = random_data(12)
     exact = kalman_filter(model, observations, actions)
     rounded = kalman_filter(LinearGaussian(*(part.float() for part in model)), observations.float(), actions.float())
     assert rounded.means.dtype == torch.float32
     assert (torch.linalg.eigvalsh(rounded.covariances) > 0).all()
-    torch.testing.assert_close(rounded.covariances[-1].double(), exact.covariances[-1], rtol=1e-2, atol=1e-3)
-    torch.testing.assert_close(rounded.means[-1].double(), exact.means[-1], rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(rounded.covariances[-1].double(), exact.covariances[-1], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(rounded.means[-1].double(), exact.means[-1], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

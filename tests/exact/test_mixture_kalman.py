@@ -68,6 +68,7 @@ def test_mixture_kalman_equals_integration(num_steps, missing):
     exact = mixture_kalman_filter(folded(), two_places(), observations, actions, observed=observed)
     truth = by_integration(folded(), two_places(), observations, actions, observed)
     torch.testing.assert_close(exact.log_evidence, truth.log_evidence, rtol=0, atol=1e-10)
+    assert not exact.log_evidence[~observed].any()
     for t, posterior in enumerate(exact.posteriors):
         assert posterior.means.shape == (NUM_SEQUENCES, 2 * 2 ** (t + 1))
         torch.testing.assert_close(posterior.log_weights.logsumexp(-1), torch.zeros(NUM_SEQUENCES).double(), rtol=0, atol=1e-12)

@@ -6,8 +6,8 @@ r"""The synthetic learning problem: a scalar motion seen through a sensor that d
     y_t \sim w_1 N(C_1 x_t + c_1, \gamma^2) + w_2 N(C_2 x_t + c_2, \gamma^2), \qquad w_1 = 1 / (1 + e^v)
 
 The motion (A, B) and the sensor (C1, C2, c1, c2, and the weights by way of v) are learned from perturbed values; sigma and gamma
-are known. The loss is the negative log-likelihood of the true state at the last frame alone. The exact belief is that of the mixture
-Kalman filter.
+are known. The loss is the negative log-likelihood of the true state at the last frame alone. The exact belief is that of the
+mixture Kalman filter.
 
 **The values.** The paper states the model, 1000 sequences of 5 time-steps, 25 particles, and kernels of scale 0.05 for resampling
 and 0.5 for the posterior. It does not state the values of the parameters. Ours are:
@@ -22,14 +22,14 @@ start   0.6   1.5   0.6   -1.4   1.5   -1.5   0.4    (known)  (known)
 The initial state is drawn from N(0, 2.5^2), which every filter knows; actions are drawn from N(0, 1.25^2). A time-step is one
 motion and one measurement, so 5 time-steps are frames 0 to 5, and the exact posterior at the end has 2^5 components.
 
-**Why these.** The second mode reports the negative of what the first one reports: a sensor that has lost its sign, folded around
-x = -2.5. An observation y leaves two places, 2 |y| apart; each is known to about 0.95, and in a quarter of the sequences both are
-still alive at the end. Both scales are 2.5 times that of the posterior's kernel: smoothing the exact posterior by this kernel moves
+**Why these.** The second mode reports the negative of what the first one reports: a sensor that has lost its sign, folded around -2.5.
+An observation y leaves two places, 2 |y| apart; each is known to about 0.95, and in a quarter of the sequences both are still
+alive at the end. Both scales are 2.5 times that of the posterior's kernel: smoothing the exact posterior by this kernel moves
 the optimum by at most 0.02 in any parameter.
 
 All parameters are identifiable from the last state alone: at the truth, the Fisher information of the loss has eigenvalues from
-0.11 to 10.5 per sequence. From 1000 sequences, the standard errors of A, B, C1, C2, c1, c2 and v are 0.015, 0.046, 0.017, 0.020, 0.053,
-0.071 and 0.096. Exchanging the two modes leaves the model as it is; the start is nearer to the labelling of the truth.
+0.11 to 10.5 per sequence. From 1000 sequences, the standard errors of A, B, C1, C2, c1, c2 and v are 0.015, 0.046, 0.017, 0.020,
+0.053, 0.071 and 0.096. Exchanging the two modes leaves the model as it is; the start is nearer to the labelling of the truth.
 
 **What truncation can and cannot spoil.** Cutting the gradient at each resampling leaves the score of the last motion and the last
 measurement. That score, too, has mean zero at the truth, because the last step is right given a right past. With exact beliefs, the
