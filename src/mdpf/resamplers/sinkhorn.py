@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mdpf.ops import log_sum_exp
+
 # Where Sinkhorn's iterations have come close, each Newton step squares what is left. More than three find only rounding errors.
 NEWTON_STEPS = 3
 # In units of the rounding error: keeps the linear system positive where the plan falls into parts that exchange nothing.
@@ -74,12 +76,12 @@ def _residual(plan: Tensor) -> Tensor:
 
 def _answer_of_columns(row: Tensor, cost: Tensor, level: Tensor | float) -> Tensor:
     """The potential that gives every column of the plan the right sum."""
-    return -level * (((row - cost) / level).logsumexp(-2, keepdim=True) - math.log(cost.shape[-2]))
+    return -level * (log_sum_exp(((row - cost) / level).mT).unsqueeze(-2) - math.log(cost.shape[-2]))
 
 
 def _answer_of_rows(column: Tensor, cost: Tensor, log_weights: Tensor, level: Tensor | float) -> Tensor:
     """The potential that gives every row of the plan the right sum."""
-    return -level * (log_weights.unsqueeze(-2) + (column - cost) / level).logsumexp(-1, keepdim=True)
+    return -level * log_sum_exp(log_weights.unsqueeze(-2) + (column - cost) / level).unsqueeze(-1)
 
 
 def _anneal(cost: Tensor, log_weights: Tensor, regularization: float, num_iterations: int, scaling: float) -> Tensor:
