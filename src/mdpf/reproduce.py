@@ -1,16 +1,26 @@
-"""Every figure that can be reproduced: how its results are computed, and how it is drawn from them."""
+"""Every figure and table that can be reproduced: how its results are computed, and how it is drawn from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
+from mdpf.recipes import bearings, shifting, toy, variance
+from mdpf.recipes.methods import METHODS
+from mdpf.report import progress, style
+from mdpf.report import shifting as shifting_figure
+from mdpf.report import toy as toy_figure
+
+CONSOLE = Console()
+
 
 @dataclass(frozen=True)
 class Reproduction:
-    """One figure.
+    """One figure or table.
 
     Args:
-        run: Computes the results into a folder, with so many seeds.
+        run: Computes the results into a folder, with so many seeds where it has any.
         draw: Draws from the results in a folder and returns the files it wrote.
     """
 
@@ -18,18 +28,36 @@ class Reproduction:
     draw: Callable[[Path], list[Path]]
 
 
-def _run_shifting(folder: Path, seeds: int) -> object:
-    from mdpf.recipes import shifting
+def _run_toy(folder: Path, seeds: int) -> object:
+    with progress.updates(CONSOLE, toy.METHODS, toy.Config().updates) as watch:
+        return toy.run(folder, num_runs=seeds, watch=watch)
 
-    return shifting.run(folder)
+
+def _run_bearings(folder: Path, seeds: int) -> object:
+    work = Path("runs") / "bearings"
+    for method in METHODS:
+        with progress.epochs(CONSOLE) as watch:
+            bearings.study(bearings.Config(method, runs=seeds), folder, work=work, watch=watch)
+    return None
+
+
+def _draw_toy(folder: Path) -> list[Path]:
+    main = style.save(toy_figure.draw(folder, ("B", "w2", "C1")), folder / "toy.png")
+    return [main, style.save(toy_figure.draw(folder), folder / "toy-all.png")]
 
 
 def _draw_shifting(folder: Path) -> list[Path]:
-    from mdpf.report import shifting, style
+    return [style.save(shifting_figure.draw(folder), folder / "shifting.png")]
 
-    return [style.save(shifting.draw(folder), folder / "shifting.png")]
+
+def _draw_nothing(folder: Path) -> list[Path]:
+    """A table: its numbers are put into the documentation from the files themselves."""
+    return []
 
 
 FIGURES = {
-    "shifting": Reproduction(_run_shifting, _draw_shifting),
+    "toy": Reproduction(_run_toy, _draw_toy),
+    "shifting": Reproduction(lambda folder, seeds: shifting.run(folder), _draw_shifting),
+    "variance": Reproduction(lambda folder, seeds: variance.run(folder), _draw_nothing),
+    "bearings": Reproduction(_run_bearings, _draw_nothing),
 }

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mdpf import metrics, noise
 from mdpf.checks import DegenerateWeightsError, check_count, check_finite, check_tensor
 from mdpf.data.sequences import SequenceBatch, minibatches
+from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
 from mdpf.noise import Source
+
+Filter = ParticleFilter | AdaptiveParticleFilter | RecurrentFilter
 
 
 class Evaluation(NamedTuple):
@@ -28,7 +31,7 @@ class Evaluation(NamedTuple):
 
 @torch.no_grad()
 def evaluate(
-    filter: nn.Module,
+    filter: Filter,
     data: SequenceBatch,
     *,
     prior: Callable[..., Tensor],

@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mdpf import losses
 from mdpf.data.sequences import SequenceBatch
-from mdpf.evaluation.evaluate import evaluate
+from mdpf.evaluation.evaluate import Filter, evaluate
 from mdpf.evaluation.results import Result, provenance, save
-from mdpf.filters import AdaptiveParticleFilter
 from mdpf.kernels import Gaussian, Kernel, Product, VonMises
 from mdpf.models import stack_runs, take_run
 from mdpf.recipes.methods import METHODS, Method
@@ -141,7 +140,7 @@ def _around(scale: float) -> Callable[[Tensor], Kernel]:
     return kernel
 
 
-def build(config: Config) -> nn.Module:
+def build(config: Config) -> Filter:
     """The untrained filter with all its runs; each run's parameters depend on its own seed alone."""
     runs = []
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -151,7 +150,7 @@ def build(config: Config) -> nn.Module:
     return stack_runs(runs)
 
 
-def train(config: Config, folder: Path, *, watch: Watch | None = None) -> dict[str, nn.Module]:
+def train(config: Config, folder: Path, *, watch: Watch | None = None) -> dict[str, Filter]:
     """Train a method and return its filter after every stage, with all runs; checkpoints go to ``folder``."""
     task, preset, method = bearings.task(), PRESETS[config.preset], METHODS[config.method]
     data = task.split("train", num_sequences=preset.num_train)
@@ -160,7 +159,7 @@ def train(config: Config, folder: Path, *, watch: Watch | None = None) -> dict[s
     if method.starts_from is not None:
         earlier = train(replace(config, method=method.starts_from), folder.parent / method.starts_from, watch=watch)
         adopt(filter, earlier[METHODS[method.starts_from].reported["default"]])
-    done: dict[str, nn.Module] = {}
+    done: dict[str, Filter] = {}
     for name in method.stages:
         if name == "measurement" and not hasattr(filter, "measurement"):
             _pretrain_encoder(filter, config, data, validation, folder, watch)
@@ -171,33 +170,31 @@ def train(config: Config, folder: Path, *, watch: Watch | None = None) -> dict[s
     return done
 
 
-def _copy(filter: nn.Module, config: Config) -> nn.Module:
+def _copy(filter: Filter, config: Config) -> Filter:
     twin = build(config)
     twin.load_state_dict(filter.state_dict())
     return twin
 
 
 def _pretrain_encoder(
-    filter: nn.Module, config: Config, data: SequenceBatch, validation: SequenceBatch, folder: Path, watch: Watch | None
+    filter: Filter, config: Config, data: SequenceBatch, validation: SequenceBatch, folder: Path, watch: Watch | None
 ) -> None:
     """Give a filter without a measurement model the encoder of one that was trained alone."""
     other = build(replace(config, method="TG-PF"))
     path = folder / "measurement.safetensors"
     fit(other, stages(config)["measurement"], data, validation, num_runs=config.runs, seed=config.seed, path=path, watch=watch)
-    filter.encoder.load_state_dict(other.encoder.state_dict())
+    filter.get_submodule("encoder").load_state_dict(other.get_submodule("encoder").state_dict())
 
 
-def adopt(filter: AdaptiveParticleFilter, plain: nn.Module) -> None:
-    """Start an adaptive filter from a trained plain one: shared parts as they are, head and bandwidth twice."""
+def adopt(filter: Filter, plain: Filter) -> None:
+    """Start an ``AdaptiveParticleFilter`` from a trained plain one: shared parts as they are, head and bandwidth twice."""
     learned = plain.state_dict()
     copied = {name.replace("measurement.heads.0.", "measurement.heads.1."): tensor for name, tensor in learned.items()}
     copied |= {f"resampling_{name}": tensor for name, tensor in learned.items() if name.startswith("bandwidth.")}
     filter.load_state_dict(learned | copied)
 
 
-def judge(
-    filter: nn.Module, config: Config, *, particles: int | None = None, num_sequences: int | None = None
-) -> dict[str, Tensor]:
+def judge(filter: Filter, config: Config, *, particles: int | None = None, num_sequences: int | None = None) -> dict[str, Tensor]:
     """The metrics of every run on the evaluation split, each ``[R]``."""
     task, preset = bearings.task(), PRESETS[config.preset]
     data = task.split("evaluation", num_sequences=num_sequences or preset.num_evaluation)

@@ -6,8 +6,7 @@ The one table that turns the name of a method into a filter and the stages of it
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch import nn
-
+from mdpf.evaluation.evaluate import Filter
 from mdpf.recipes.networks import VectorNetworks
 from mdpf.resamplers import (
     Concrete,
@@ -34,18 +33,18 @@ class Method:
     """
 
     summary: str
-    build: Callable[[VectorNetworks], nn.Module]
+    build: Callable[[VectorNetworks], Filter]
     stages: tuple[str, ...]
     reported: dict[str, str]
     starts_from: str | None = None
 
 
-def _density(summary: str, build: Callable[[VectorNetworks], nn.Module]) -> Method:
+def _density(summary: str, build: Callable[[VectorNetworks], Filter]) -> Method:
     """A filter that draws from the mixture: trained on the likelihood, then refined on the squared error."""
     return Method(summary, build, ("measurement", "likelihood", "refinement"), {"default": "likelihood", "mse": "refinement"})
 
 
-def _discrete(summary: str, build: Callable[[VectorNetworks], nn.Module]) -> Method:
+def _discrete(summary: str, build: Callable[[VectorNetworks], Filter]) -> Method:
     """A filter that draws from its particles: trained on the squared error, then given a bandwidth."""
     return Method(summary, build, ("measurement", "error", "bandwidth"), {"default": "bandwidth"})
 

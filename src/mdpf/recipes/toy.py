@@ -1,8 +1,8 @@
 """The synthetic problem: which gradient through resampling finds the parameters of a model whose exact answer is known?
 
 Eight numbers of a scalar motion and a bimodal sensor are learned from perturbed values by stochastic gradient descent on the
-negative log-likelihood of the last state. Three particle filters differ in nothing but the gradient of their resampling; the mixture
-Kalman filter is exact. Every seed has its own data, shared by all methods; all seeds of a method are trained at once.
+negative log-likelihood of the last state. Three particle filters differ in nothing but the gradient of their resampling; the
+mixture Kalman filter is exact. Every seed has its own data, shared by all methods; all seeds of a method are trained at once.
 """
 
 import time
@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mdpf import losses
+from mdpf import losses, trees
 from mdpf.data.sequences import SequenceBatch, minibatches
 from mdpf.evaluation.results import Result, provenance, save
 from mdpf.filters import AdaptiveParticleFilter
@@ -106,7 +106,7 @@ def train(
     while update < config.updates:
         shuffled = [list(minibatches(batch, config.batch)) for batch in data]
         for parts in zip(*shuffled, strict=True):
-            batch = SequenceBatch(*(None if field[0] is None else torch.stack(field) for field in zip(*parts, strict=True)))
+            batch = trees.stack(list(parts), 0)
             loss = loss_of(batch)
             loss.sum().backward()
             gradients = flat.collect_gradients()

@@ -1,17 +1,19 @@
 """Progress on the terminal: what is being trained, how good it is, how long it will take."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from torch import Tensor
 
 from mdpf.training.fit import Epoch
 
 
 @contextmanager
-def epochs(console: Console) -> Iterator:
+def epochs(console: Console) -> Iterator[Callable[[Epoch], None]]:
     """Show a bar for every stage that reports its epochs; gives the function to report them to."""
     columns = (
         TextColumn("{task.description:14}"),
@@ -21,13 +23,33 @@ def epochs(console: Console) -> Iterator:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as bars:
-        known: dict[str, int] = {}
+        known: dict[str, TaskID] = {}
 
         def watch(epoch: Epoch) -> None:
-            numbers = {"train": median(epoch.train), "validation": median(epoch.validation)}
+            numbers: dict[str, Any] = {"train": median(epoch.train), "validation": median(epoch.validation)}
             # A stage may come twice, for two methods; its bar then starts anew.
             if epoch.stage not in known or epoch.number == 1:
                 known[epoch.stage] = bars.add_task(epoch.stage, total=epoch.epochs, **numbers)
             bars.update(known[epoch.stage], completed=epoch.number, **numbers)
+
+        yield watch
+
+
+@contextmanager
+def updates(console: Console, names: Sequence[str], total: int) -> Iterator[Callable[[str, int, Tensor], None]]:
+    """Show a bar for each of several trainings; gives the function to report updates and losses ``[R]`` to."""
+    columns = (
+        TextColumn("{task.description:8}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("loss {task.fields[loss]:.3f}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        tasks = {name: bars.add_task(name, total=total, loss=float("nan"), start=False) for name in names}
+
+        def watch(name: str, update: int, loss: Tensor) -> None:
+            bars.start_task(tasks[name])
+            bars.update(tasks[name], completed=update, loss=float(loss.median()))
 
         yield watch
