@@ -95,6 +95,17 @@ def test_bimodal_observations_follow_the_measurement_model(generator):
 
 
 @pytest.mark.statistical
+def test_bimodal_states_follow_the_motion(generator):
+    batch = bimodal.simulate(4000, dtype=F64, generator=generator)
+    states = batch.states[..., 0]
+    steps = states[:, 1:] - TRUTH.transition * states[:, :-1] - TRUTH.control * batch.actions[..., 0]
+    assert_mean(states[:, 0].square(), bimodal.INITIAL_SCALE**2, max_se=0.2, what="initial variance")
+    assert_mean(batch.actions.square(), bimodal.ACTION_SCALE**2, max_se=0.05, what="variance of the actions")
+    assert_mean(steps.square(), bimodal.MOTION_SCALE**2, max_se=0.05, what="variance of the steps")
+    assert_mean(steps * states[:, :-1], 0.0, max_se=0.1, what="step times state")
+
+
+@pytest.mark.statistical
 def test_bimodal_motion_follows_its_law(generator):
     dynamics = model_of(TRUTH).dynamics
     points, action = torch.tensor([[[3.0], [-1.0]]], dtype=F64), torch.tensor([[2.0]], dtype=F64)

@@ -22,8 +22,8 @@ start   0.6   1.5   0.6   -1.4   1.5   -1.5   0.4    (known)  (known)
 The initial state is drawn from N(0, 2.5^2), which every filter knows; actions are drawn from N(0, 1.25^2). A time-step is one
 motion and one measurement, so 5 time-steps are frames 0 to 5, and the exact posterior at the end has 2^5 components.
 
-**Why these.** The second mode reports the negative of what the first one reports: a sensor that has lost its sign, folded around -2.5.
-An observation y leaves two places, 2 |y| apart; each is known to about 0.95, and in a quarter of the sequences both are still
+**Why these.** The second mode reports the negative of what the first one reports: a sensor that has lost its sign, folded around
+-2.5. An observation y leaves two places, 2 |y| apart; each is known to about 0.95, and in a quarter of the sequences both are still
 alive at the end. Both scales are 2.5 times that of the posterior's kernel: smoothing the exact posterior by this kernel moves
 the optimum by at most 0.02 in any parameter.
 
