@@ -13,7 +13,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -24,8 +24,9 @@ from mdpf import resamplers
 from mdpf.checks import check_count, check_positive
 from mdpf.resamplers import Resampler
 
-MakeFilter = Callable[[Resampler], nn.Module]
-Loss = Callable[[nn.Module, int, Generator], Tensor]
+# Any filter, and a loss that knows which.
+MakeFilter = Callable[[Resampler], Any]
+Loss = Callable[[Any, int, Generator], Tensor]
 Gradient = dict[str, Tensor]
 
 ESTIMATORS: dict[str, Resampler] = {
@@ -94,15 +95,16 @@ class Diagnosis(NamedTuple):
     num_replicates: int
 
     def table(self, width: int = 120) -> str:
-        """The rows as text, with the hint below."""
-        title = f"Gradients of {self.num_replicates} runs with {self.num_particles} particles, against {self.reference}"
-        table = Table("estimator", "parameter", "truth", "bias", "spread", "signal / noise", "ms", title=title)
-        for row in self.rows:
-            bias = f"{row.bias:+.3g} ± {row.bias_error:.2g}" + (" (!)" if row.is_biased else "")
-            numbers = (f"{row.truth:.3g}", bias, f"{row.spread:.3g}", f"{row.signal_to_noise:.2g}", f"{1000 * row.seconds:.3g}")
-            table.add_row(row.estimator, row.parameter, *numbers)
+        """The rows as text, a table for each parameter, with the hint below."""
         console = Console(file=io.StringIO(), width=width)
-        console.print(table)
+        console.print(f"Gradients of {self.num_replicates} runs with {self.num_particles} particles, against {self.reference}")
+        for parameter in dict.fromkeys(row.parameter for row in self.rows):
+            rows = [row for row in self.rows if row.parameter == parameter]
+            table = Table("estimator", "bias", "spread", "signal / noise", "ms", title=f"{parameter}: truth {rows[0].truth:.3g}")
+            for row in rows:
+                bias = f"{row.bias:+.3g} ± {row.bias_error:.2g}" + (" (!)" if row.is_biased else "")
+                table.add_row(row.estimator, bias, f"{row.spread:.3g}", f"{row.signal_to_noise:.2g}", f"{1000 * row.seconds:.3g}")
+            console.print(table)
         console.print(self.hint())
         return console.file.getvalue()  # type: ignore[attr-defined]
 

@@ -194,6 +194,21 @@ def adopt(filter: Filter, plain: Filter) -> None:
     filter.load_state_dict(learned | copied)
 
 
+def load_run(path: Path) -> Filter:
+    """The filter of a weights file that ``study`` wrote."""
+    saved = weights.load(path)
+    known = {name: saved.config[name] for name in Config.__dataclass_fields__ if name in saved.config}
+    if saved.config.get("task") != "bearings" or known.get("method") not in METHODS:
+        raise ValueError(
+            f"Loading a run needs weights of the bearings study, got {str(path)!r} of {saved.config}. "
+            "Name a file that `mdpf train` wrote, in the folder weights."
+        )
+    config = Config(**known)
+    filter = METHODS[config.method].build(networks(config))
+    weights.fill(filter, saved)
+    return filter.eval()
+
+
 def judge(filter: Filter, config: Config, *, particles: int | None = None, num_sequences: int | None = None) -> dict[str, Tensor]:
     """The metrics of every run on the evaluation split, each ``[R]``."""
     task, preset = bearings.task(), PRESETS[config.preset]

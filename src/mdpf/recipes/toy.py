@@ -46,8 +46,8 @@ class Config:
     """
 
     num_particles: int = 25
-    updates: int = 4000
-    rate: float = 0.02
+    updates: int = 6000
+    rate: float = 0.01
     batch: int = 64
     posterior_scale: float = 0.5
     resampling_scale: float = 0.05
@@ -101,6 +101,7 @@ def train(
     flat = FlatParameters(model, num_runs)
     loss_of = final_loss(method, model, config)
     recorded: dict[str, list[Tensor]] = {}
+    skipped = torch.zeros(num_runs)
     update = 0
     torch.manual_seed(seed)
     while update < config.updates:
@@ -112,11 +113,17 @@ def train(
             gradients = flat.collect_gradients()
             finite = torch.isfinite(gradients).all(-1, keepdim=True)
             if update % config.record_every == 0:
-                for name, value in {**model.named_values(), **_named_gradients(flat, gradients), "loss": loss.detach()}.items():
+                for name, value in {
+                    **model.named_values(),
+                    **_named_gradients(flat, gradients),
+                    "loss": loss.detach(),
+                    "skipped": skipped,
+                }.items():
                     recorded.setdefault(name, []).append(value.clone())
                 watch(update, loss.detach())
             rate = config.rate if update < 2 * config.updates / 3 else config.rate / 10
-            # A step that is not finite is left out; the run goes on as it was.
+            # A step that is not finite is left out and counted; the run goes on as it was.
+            skipped = skipped + ~finite.squeeze(-1)
             flat.values.sub_(torch.where(finite, rate * gradients, 0.0))
             update += 1
             if update == config.updates:

@@ -1,0 +1,41 @@
+"""The few pieces that every table in Markdown is made of."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from mdpf.evaluation.results import Result, load
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are numbers."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
+
+
+def missing(what: str, command: str) -> str:
+    """What stands in place of numbers that nobody has computed."""
+    return f"*Not computed yet: {what}. `{command}` computes it.*"
+
+
+def origin(results: Sequence[Result]) -> str:
+    """Where numbers come from, in one line."""
+    revisions = sorted({result.provenance.revision for result in results})
+    devices = sorted({result.provenance.device for result in results})
+    commands = sorted({result.provenance.command for result in results})
+    seconds = sum(result.provenance.seconds for result in results)
+    made_by = ", ".join(f"`{command}`" for command in commands)
+    return f"*Made by {made_by} at revision {', '.join(revisions)} in {seconds / 60:.0f} minutes ({'; '.join(devices)}).*"
+
+
+def load_if_there(path: Path) -> Result | None:
+    """The result in a file, nothing where there is no such file."""
+    return load(path) if path.exists() else None
+
+
+def short(value: float) -> str:
+    """Two digits, without an exponent."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "not a number"
+    digits = max(0, 1 - math.floor(math.log10(abs(value)))) if value else 0
+    return f"{round(value, 1 - math.floor(math.log10(abs(value))) if value else 0):,.{digits}f}"

@@ -1,0 +1,113 @@
+"""Tables in Markdown that are functions of result files alone.
+
+A page says where a table goes by a pair of comments, and what stands between them is written by ``fill``::
+
+    <!-- table: bearings -->
+    <!-- end -->
+
+The README keeps what was written (``make tables``); the documentation is filled while it is built. Where a result file is missing
+the table says so, with the command that makes it.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+from mdpf.data.atomic import atomic
+from mdpf.evaluation.results import Result, load
+from mdpf.report.markdown import markdown, missing, origin
+from mdpf.report.toy_tables import toy, toy_noise
+from mdpf.report.variance_tables import growth, peaks, variance
+
+BEARINGS = ("LSTM", "TG-PF", "OT-PF", "SR-PF", "DIS-PF", "C-PF", "TG-MDPF", "IRG-MDPF", "MDPF", "A-MDPF")
+BEARINGS_COLUMNS = {
+    "nll": "NLL",
+    "position_rmse": "position RMSE",
+    "angle_rmse": "angle RMSE",
+    "lost": "lost",
+    "nll_paper": "NLL (paper)",
+    "rmse_paper": "RMSE (paper)",
+}
+
+
+def bearings(results: Path, *methods: str) -> str:
+    """Methods against metrics, the best likelihood first: the median over runs, and the range where there are several."""
+    wanted = methods or BEARINGS
+    found = [load(path) for path in sorted((results / "bearings").glob("*.json"))]
+    found = [result for result in found if result.method in wanted]
+    absent = ", ".join(name for name in wanted if name not in {result.method for result in found})
+    if not found:
+        return missing(f"bearings-only tracking with {absent}", "mdpf reproduce bearings")
+    found.sort(key=lambda result: median(result.metric("nll")))
+    shown = [name for name in BEARINGS_COLUMNS if all(name in run["metrics"] for result in found for run in result.runs)]
+    rows = [[_label(result), str(len(result.runs)), *[_range(result, name) for name in shown]] for result in found]
+    text = markdown(["method", "runs", *[BEARINGS_COLUMNS[name] for name in shown]], rows)
+    text += "\n\n" + origin(found)
+    return text + ("\n\n" + missing(absent, "mdpf reproduce bearings") if absent else "")
+
+
+def _label(result: Result) -> str:
+    return result.method if result.setting == "default" else f"{result.method} ({result.setting})"
+
+
+def _range(result: Result, name: str) -> str:
+    values = sorted(result.metric(name))
+    digits = "{:.0%}" if name == "lost" else "{:.2f}"
+    middle = digits.format(median(values))
+    return middle if len(values) == 1 else f"{middle} ({digits.format(values[0])} to {digits.format(values[-1])})"
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    "bearings": bearings,
+    "variance": variance,
+    "peaks": peaks,
+    "growth": growth,
+    "toy": toy,
+    "toy-noise": toy_noise,
+}
+PLACE = re.compile(r"(<!-- table: (?P<name>[\w-]+)(?P<rows>(?: [\w-]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def fill(text: str, results: Path) -> str:
+    r"""Write every table of a page where its comments stand.
+
+    Args:
+        text: The page.
+        results: The folder with the folders of results.
+
+    Example:
+        >>> print(fill("<!-- table: growth -->\n<!-- end -->", Path("nowhere")))
+        <!-- table: growth -->
+        <BLANKLINE>
+        *Not computed yet: how the variance grows with the number of draws. `mdpf reproduce variance` computes it.*
+        <BLANKLINE>
+        <!-- end -->
+    """
+
+    def write(place: re.Match) -> str:
+        if place["name"] not in TABLES:
+            raise ValueError(
+                f"fill needs one of the tables {list(TABLES)}, got {place['name']!r}. Correct the comment in the page."
+            )
+        return f"{place[1]}\n{TABLES[place['name']](results, *place['rows'].split())}\n\n{place[4]}"
+
+    return PLACE.sub(write, text)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Write the tables of pages in place."""
+    parser = argparse.ArgumentParser(prog="python -m mdpf.report.tables", description="Write tables of results into pages.")
+    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    chosen = parser.parse_args(words)
+    for page in chosen.pages:
+        text = page.read_text(encoding="utf-8")
+        if (filled := fill(text, chosen.results)) != text:
+            with atomic(page) as stream:
+                stream.write(filled.encode())
+
+
+if __name__ == "__main__":
+    main()
