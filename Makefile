@@ -15,7 +15,7 @@ space := $(subst ,, )
 INCLUDE := $(subst $(space),$(comma),$(addprefix src/mdpf/,$(INNERMOST)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rest check lint types imports format docs coverage demo bench clean
+.PHONY: help setup test test-rest check lint types imports format docs tables coverage demo bench clean
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ format: $(STAMP)  ## Format the code and fix what can be fixed by itself.
 
 docs: $(STAMP)  ## Build the documentation into docs/_build/html; a warning is an error.
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+
+tables: $(STAMP)  ## Write the numbers of the result files into the README.
+	$(BIN)/python -m mdpf.report.tables README.md
 
 demo: $(STAMP)  ## Track with the shipped weights and draw what the filter believes.
 	$(BIN)/mdpf demo

@@ -37,5 +37,5 @@ def short(value: float) -> str:
     """Two digits, without an exponent."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "not a number"
-    digits = max(0, 1 - math.floor(math.log10(abs(value)))) if value else 0
-    return f"{round(value, 1 - math.floor(math.log10(abs(value))) if value else 0):,.{digits}f}"
+    exponent = int(f"{value:.1e}".split("e")[1])
+    return f"{round(value, 1 - exponent):,.{max(0, 1 - exponent)}f}"

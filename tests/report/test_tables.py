@@ -1,0 +1,203 @@
+"""Tables say what the result files say, and nothing where there is no file."""
+
+import json
+import math
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from mdpf.evaluation.gradient_variance import ESTIMATORS
+from mdpf.evaluation.results import Provenance, Result, save
+from mdpf.recipes import toy as toy_recipe
+from mdpf.recipes.methods import METHODS
+from mdpf.report import tables, toy_tables, variance_tables
+from mdpf.report.markdown import markdown, short
+from mdpf.tasks import bimodal
+
+ROOT = Path(__file__).parents[2]
+MADE = Provenance("mdpf reproduce it", "abc", {}, "cpu, 1 threads", 120.0)
+
+
+def write(folder, method, metrics, *, setting="default", config=None, histories=None):
+    histories = histories or [{}] * len(metrics)
+    runs = [
+        {"seed": seed, "metrics": numbers, "history": history}
+        for seed, (numbers, history) in enumerate(zip(metrics, histories, strict=True))
+    ]
+    save(Result(folder.name, method, runs, config or {}, MADE, setting), folder)
+
+
+def cells(table, first):
+    (row,) = [line for line in table.splitlines() if line.startswith(f"| {first} |")]
+    return [cell.strip() for cell in row.strip("|").split("|")][1:]
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_table_without_files_names_the_command_and_no_number(name, tmp_path):
+    text = tables.TABLES[name](tmp_path)
+    assert text.startswith("*Not computed yet: ")
+    assert re.search(r"`mdpf reproduce (bearings|variance|toy)` computes it\.\*$", text)
+
+
+def test_names_are_those_of_the_rooms_that_write_the_files():
+    assert set(tables.BEARINGS) == set(METHODS)
+    assert set(variance_tables.ESTIMATORS) == set(ESTIMATORS)
+    assert set(toy_tables.TOY) == set(toy_recipe.METHODS)
+    assert set(toy_tables.PARAMETERS) == set(bimodal.BimodalModel().named_values())
+
+
+# --- Bearings -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bearings(tmp_path):
+    numbers = {"position_rmse": 1.0, "lost": 0.25, "ess": 3.0}
+    write(tmp_path / "bearings", "TG-PF", [{"nll": 9.0, **numbers}])
+    write(tmp_path / "bearings", "MDPF", [{"nll": nll, **numbers} for nll in (6.5, 5.5, 6.0)])
+    write(tmp_path / "bearings", "MDPF", [{"nll": math.inf, **numbers}], setting="epanechnikov")
+    return tmp_path
+
+
+def test_bearings_shows_median_and_range_best_first(bearings):
+    table = tables.bearings(bearings)
+    assert cells(table, "MDPF") == ["3", "6.00 (5.50 to 6.50)", "1.00 (1.00 to 1.00)", "25% (25% to 25%)"]
+    assert cells(table, "TG-PF") == ["1", "9.00", "1.00", "25%"]
+    assert cells(table, "MDPF (epanechnikov)")[1] == "inf"
+    assert table.index("| MDPF |") < table.index("| TG-PF |") < table.index("| MDPF (epanechnikov) |")
+    assert "`mdpf reproduce it` at revision abc in 6 minutes" in table
+
+
+def test_bearings_names_the_methods_that_are_missing(bearings):
+    assert "*Not computed yet: LSTM, OT-PF" in tables.bearings(bearings)
+    assert "Not computed" not in tables.bearings(bearings, "MDPF")
+    assert "TG-PF" not in tables.bearings(bearings, "MDPF")
+
+
+# --- The noise of gradients -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def variance(tmp_path):
+    noise = {"ImportanceWeighted": 0.5, "ComponentPathwise": 0.51, "ImplicitlyReparameterized": 0.1, "StopGradient": 0.01}
+    metrics = {"growth/Biweight/1000": 4.9, "growth/Biweight/10000": 5.0}
+    for name, value in noise.items():
+        biased = name == "ImplicitlyReparameterized"
+        row = {"bias_z": 9.0 if biased else 1.0, "relative_bias": 0.9 if biased else 0.01}
+        row |= {"relative_std": value, "relative_peak": 10 * value}
+        for key in ("weights", "locs", "bandwidth"):
+            if (name, key) != ("StopGradient", "bandwidth"):
+                metrics |= {f"far/{name}/{key}/{quantity}": number for quantity, number in row.items()}
+    write(tmp_path / "variance", "estimators", [metrics], config={"replicates": 7})
+    return tmp_path
+
+
+def test_variance_tells_biases_and_marks_the_lowest_noise_without_one(variance):
+    assert cells(tables.variance(variance), "far, weights") == ["**0.50**", "**0.51**", "0.10 (bias 0.90)", "0.010"]
+    assert cells(tables.variance(variance), "far, bandwidth")[-1] == ""
+    assert cells(tables.peaks(variance), "far, locs")[0] == "**5.0**"
+    assert "7 gradients for each entry" in tables.variance(variance)
+
+
+def test_variance_of_one_estimator_marks_nothing(variance):
+    assert cells(tables.variance(variance, "ImportanceWeighted"), "far, weights") == ["0.50"]
+
+
+def test_growth_has_a_column_for_each_number_of_draws(variance):
+    table = tables.growth(variance)
+    assert "1,000 draws | 10,000 draws" in table
+    assert cells(table, "`Biweight`") == ["4.9", "5.0"]
+
+
+# --- The synthetic problem ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toy(tmp_path):
+    config = {"truth": asdict(bimodal.TRUTH), "start": asdict(bimodal.START), "record_every": 20}
+    truth, start = (toy_tables._named(config[which]) for which in ("truth", "start"))
+    for method, offset, noise in (("exact", 0.0, 1.0), ("IWSG", 0.1, 1.5), ("TG", 1.0, 0.5), ("IRG", 5.0, 100.0)):
+        histories = []
+        for seed in (-0.1, 0.1):
+            history = {name: [start[name]] * 10 + [truth[name] + seed / 10] * 20 for name in truth}
+            history["c1"] = [start["c1"]] * 20 + [truth["c1"] + offset + seed] * 10
+            history |= {f"d{name}": [noise, -noise] * 15 for name in ("A", "B", "C1", "C2", "c1", "c2", "v")}
+            histories.append(history)
+        write(tmp_path / "toy", method, [{}, {}], config=config, histories=histories)
+    return tmp_path
+
+
+def test_toy_shows_where_parameters_end(toy):
+    spread = f"{math.sqrt(0.02):.2g}"
+    expected = ["2.5", "1.5", f"2.5 ± {spread}", f"2.6 ± {spread}", f"3.5 ± {spread}", f"7.5 ± {spread}"]
+    assert cells(tables.toy(toy), "`c1`") == expected
+    assert cells(tables.toy(toy), "`w1`")[0] == "0.599"
+
+
+def test_toy_distances_are_in_spreads(toy):
+    # One apart, with a standard deviation of sqrt(0.02) on both sides.
+    far, from_truth, noise, _ = cells(tables.toy_noise(toy), "TG-PF")
+    assert far == "`c1`, 5.0 spreads"
+    assert from_truth == "`c1`, 7.1 spreads"
+    assert noise == "0.50 to 0.50"
+
+
+def test_toy_counts_updates_to_half_way(toy):
+    assert cells(tables.toy_noise(toy), "mixture Kalman filter")[-1] == "200 (`A`) to 400 (`c1`)"
+    assert cells(tables.toy_noise(toy), "IRG-PF")[-1] == "200 (`A`) to never (`c1`)"
+
+
+# --- Filling pages --------------------------------------------------------------------------------------------------------------
+
+
+def test_fill_replaces_what_stands_between_the_comments_and_nothing_else(bearings):
+    page = "# A page\n\n<!-- table: bearings MDPF -->\nold\n<!-- end -->\n\nText.\n"
+    filled = tables.fill(page, bearings)
+    assert filled == f"# A page\n\n<!-- table: bearings MDPF -->\n\n{tables.bearings(bearings, 'MDPF')}\n\n<!-- end -->\n\nText.\n"
+    assert tables.fill(filled, bearings) == filled
+
+
+def test_unknown_table_is_named():
+    with pytest.raises(ValueError, match="got 'maze'. Correct the comment in the page."):
+        tables.fill("<!-- table: maze -->\n<!-- end -->", Path("results"))
+
+
+def test_command_writes_the_page(bearings, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: bearings TG-PF -->\n<!-- end -->\n", encoding="utf-8")
+    tables.main([str(page), "--results", str(bearings)])
+    assert "| TG-PF | 1 | 9.00 |" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["README.md"])
+def test_committed_page_is_what_the_command_writes(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert tables.fill(text, ROOT / "results") == text, (
+        f"The numbers in {page} are not those of the result files; run `make tables`."
+    )
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_tables_of_the_documentation_are_filled_when_it_is_built(page):
+    text = page.read_text(encoding="utf-8")
+    for place in tables.PLACE.finditer(text):
+        assert place["name"] in tables.TABLES
+        assert place[0].split("-->\n", 1)[1] == place[4], "numbers do not belong into the page; leave the comments empty"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0312, "0.031"), (0.5, "0.50"), (9.96, "10"), (168.2, "170"), (16600.0, "17,000"), (0.0, "0.0"), (math.inf, "∞")],
+)
+def test_short_numbers_have_two_digits(value, text):
+    assert short(value) == text
+
+
+def test_markdown_aligns_numbers():
+    assert markdown(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
+
+
+def test_result_files_hold_no_bare_infinity(bearings):
+    content = (bearings / "bearings" / "MDPF@epanechnikov.json").read_text()
+    assert json.loads(content)["runs"][0]["metrics"]["nll"] == "Infinity"
