@@ -85,7 +85,7 @@ def revision() -> str:
         return named
 
     def git(*words: str) -> str:
-        answer = subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+        answer = subprocess.run(["git", *words], cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
         return answer.stdout.strip()
 
     try:
