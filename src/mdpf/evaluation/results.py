@@ -17,6 +17,7 @@ from typing import Any
 import numpy
 import torch
 
+import mdpf
 from mdpf.data.atomic import atomic
 
 Json = Any
@@ -73,7 +74,12 @@ def provenance(seconds: float, *, device: torch.device | str = "cpu", command: S
     The revision is that of the repository the package lies in, marked when files differ from it; ``MDPF_REVISION`` names it where
     there is no repository.
     """
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__, "mdpf": _version()}
+    versions = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "mdpf": mdpf.__version__,
+    }
     words = sys.argv if command is None else command
     line = " ".join([Path(words[0]).name, *words[1:]]) if words else ""
     return Provenance(line, revision(), versions, _device_name(torch.device(device)), round(seconds, 1))
@@ -163,12 +169,3 @@ def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"cpu, {torch.get_num_threads()} threads"
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("mdpf")
-    except PackageNotFoundError:
-        return "uninstalled"
