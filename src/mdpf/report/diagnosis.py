@@ -14,7 +14,7 @@ def draw(diagnosis: Diagnosis) -> Figure:
     estimators = list(dict.fromkeys(row.estimator for row in diagnosis.rows))
     figure = style.figure(height=0.5 + 0.16 * len(estimators) * ((len(parameters) + 2) // 3) + 0.5)
     columns = min(3, len(parameters))
-    axes = figure.subplots((len(parameters) + columns - 1) // columns, columns, sharey=True, squeeze=False).flat
+    axes = list(figure.subplots((len(parameters) + columns - 1) // columns, columns, sharey=True, squeeze=False).flat)
     places = np.arange(len(estimators))[::-1]
     for panel, parameter in zip(axes, parameters, strict=False):
         rows = [row for row in diagnosis.rows if row.parameter == parameter]
@@ -32,7 +32,9 @@ def draw(diagnosis: Diagnosis) -> Figure:
         panel.axvline(-1, color=style.GREY, linewidth=0.8, linestyle=":")
         panel.set_xscale("symlog", linthresh=1)
         panel.set(title=parameter, yticks=places, yticklabels=estimators)
-        panel.set_xlabel("error, in units of the true gradient")
+    for panel in axes[len(parameters) :]:
+        panel.set_visible(False)
+    figure.supxlabel("error, in units of the true gradient", fontsize=8)
     note = "dots: bias, red where it counts, at the dotted line nothing is left of the gradient; bars: spread"
     figure.suptitle(f"{diagnosis.num_replicates} runs with {diagnosis.num_particles} particles; {note}", fontsize=7)
     return figure
