@@ -1,0 +1,81 @@
+"""The command line: exit codes, one message on stderr, nothing half written."""
+
+import pytest
+
+from mdpf import cli
+
+
+def call(*words):
+    try:
+        cli.main(list(words))
+    except SystemExit as stopped:
+        return stopped.code
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("reproduce", "nothing"), "needs a known figure, got 'nothing'. Known are:"),
+        (("data", "nothing", "--out", "x.npz"), "needs a known task, got 'nothing'. Known are: bearings"),
+        (("train", "bearings", "nothing"), "needs a known method, got 'nothing'. Known are: MDPF, A-MDPF"),
+        (("train", "nothing", "MDPF"), "needs a known task"),
+        (
+            ("train", "bearings", "MDPF", "--preset", "nothing"),
+            "needs a known preset, got 'nothing'. Known are: paper, fast, quick",
+        ),
+        (("diagnose", "nothing"), "needs a known model, got 'nothing'."),
+        (("diagnose", "nothing.safetensors"), "nothing.safetensors"),
+        (("reproduce", "shifting", "--redraw", "--out", "nowhere"), "IRG.json"),
+    ],
+)
+def test_wrong_call_is_one_message_and_code_2(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(*words) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert "Traceback" not in err + out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [("nonsense",), ("train",), ("train", "bearings", "MDPF", "--runs", "0")])
+def test_unknown_words_and_options_are_code_2(words):
+    assert call(*words) == 2
+
+
+def test_debug_shows_the_error_itself():
+    with pytest.raises(ValueError, match="known figure"):
+        cli.main(["--debug", "reproduce", "nothing"])
+
+
+def test_lists_are_printed(capsys):
+    assert call("tasks") == 0
+    assert call("methods") == 0
+    out = capsys.readouterr().out
+    assert "bearings" in out
+    assert "A-MDPF" in out
+
+
+def test_data_is_written_and_understood(capsys, tmp_path):
+    path = tmp_path / "validation.npz"
+    assert call("data", "bearings", "--split", "validation", "--out", str(path)) == 0
+    assert call("check", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "1000 sequences of 17 to 17 frames" in out
+    assert "theta (angle)" in out
+
+
+def test_check_of_a_broken_file_is_code_2(capsys, tmp_path):
+    path = tmp_path / "broken.npz"
+    path.write_bytes(b"PK nonsense")
+    assert call("check", str(path)) == 2
+    assert "error" in capsys.readouterr().out
+
+
+def test_figure_is_reproduced_and_redrawn(capsys, tmp_path):
+    assert call("reproduce", "shifting", "--out", str(tmp_path)) == 0
+    drawn = tmp_path / "shifting" / "shifting.png"
+    before = drawn.read_bytes()
+    drawn.unlink()
+    assert call("reproduce", "shifting", "--redraw", "--out", str(tmp_path)) == 0
+    assert drawn.read_bytes() == before
