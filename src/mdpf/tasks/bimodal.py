@@ -31,9 +31,9 @@ All parameters are identifiable from the last state alone: at the truth, the Fis
 0.11 to 10.5 per sequence. From 1000 sequences, the standard errors of A, B, C1, C2, c1, c2 and v are 0.015, 0.046, 0.017, 0.020,
 0.053, 0.071 and 0.096. Exchanging the two modes leaves the model as it is; the start is nearer to the labelling of the truth.
 
-**How they were found.** About thirty sets were looked at by their Fisher information; on eight of them the mixture Kalman filter and
-the filter with importance-weighted gradients were both trained, and this is the set on which the two ended closest to each other.
-Their agreement here is therefore partly a result of that choice. On other sets the particle filter ended up to three of its own
+**How they were found.** About thirty sets were looked at by their Fisher information; on eight of them the mixture Kalman filter
+and the filter with importance-weighted gradients were both trained, and this is the set on which the two ended closest to each
+other. Their agreement here is therefore partly a result of that choice. On other sets the particle filter ended up to three of its own
 spreads away, mostly in C1 and C2: 25 particles lose modes, and what is fitted makes up for it.
 
 **What truncation can and cannot spoil.** Cutting the gradient at each resampling leaves the score of the last motion and the last
