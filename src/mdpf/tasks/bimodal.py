@@ -33,8 +33,8 @@ All parameters are identifiable from the last state alone: at the truth, the Fis
 
 **How they were found.** About thirty sets were looked at by their Fisher information; on eight of them the mixture Kalman filter
 and the filter with importance-weighted gradients were both trained, and this is the set on which the two ended closest to each
-other. Their agreement here is therefore partly a result of that choice. On other sets the particle filter ended up to three of its own
-spreads away, mostly in C1 and C2: 25 particles lose modes, and what is fitted makes up for it.
+other. Their agreement here is therefore partly a result of that choice. On other sets the particle filter ended up to three of
+its own spreads away, mostly in C1 and C2: 25 particles lose modes, and what is fitted makes up for it.
 
 **What truncation can and cannot spoil.** Cutting the gradient at each resampling leaves the score of the last motion and the last
 measurement. That score, too, has mean zero at the truth, because the last step is right given a right past. With exact beliefs, the
