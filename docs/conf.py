@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
 import mdpf  # noqa: E402
+from mdpf.report import tables  # noqa: E402
 
 project = "mdpf"
 author = "the mdpf authors"
@@ -70,6 +71,18 @@ def write_reference(app):
         (folder / stale).unlink()
 
 
+def fill_tables(app, name, source):
+    """Put the numbers of the result files where a page's comments ask for them."""
+    source[0] = tables.fill(source[0], HERE.parent / "results")
+
+
+def pages_with_tables(app, environment, added, changed, removed):
+    """Read these again whenever the documentation is built: the results may have changed where the page has not."""
+    return [
+        name for name in environment.found_docs if "<!-- table: " in Path(environment.doc2path(name)).read_text(encoding="utf-8")
+    ]
+
+
 def skip_field_aliases(app, what, name, member, skip, options):
     """Leave out the fields of a NamedTuple: Python describes them all as "Alias for field number"."""
     return True if str(getattr(member, "__doc__", "")).startswith("Alias for field number") else None
@@ -85,5 +98,7 @@ def quote_shapes(app, what, name, subject, options, lines):
 
 def setup(app):
     app.connect("builder-inited", write_reference)
+    app.connect("source-read", fill_tables)
+    app.connect("env-get-outdated", pages_with_tables)
     app.connect("autodoc-skip-member", skip_field_aliases)
     app.connect("autodoc-process-docstring", quote_shapes)

@@ -12,7 +12,7 @@ from mdpf.evaluation.gradient_variance import ESTIMATORS
 from mdpf.evaluation.results import Provenance, Result, save
 from mdpf.recipes import toy as toy_recipe
 from mdpf.recipes.methods import METHODS
-from mdpf.report import tables, toy_tables, variance_tables
+from mdpf.report import tables, toy_numbers, toy_tables, variance_tables
 from mdpf.report.markdown import markdown, short
 from mdpf.tasks import bimodal
 
@@ -45,7 +45,7 @@ def test_names_are_those_of_the_rooms_that_write_the_files():
     assert set(tables.BEARINGS) == set(METHODS)
     assert set(variance_tables.ESTIMATORS) == set(ESTIMATORS)
     assert set(toy_tables.TOY) == set(toy_recipe.METHODS)
-    assert set(toy_tables.PARAMETERS) == set(bimodal.BimodalModel().named_values())
+    assert set(toy_numbers.PARAMETERS) == set(bimodal.BimodalModel().named_values())
 
 
 # --- Bearings -------------------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def test_growth_has_a_column_for_each_number_of_draws(variance):
 @pytest.fixture
 def toy(tmp_path):
     config = {"truth": asdict(bimodal.TRUTH), "start": asdict(bimodal.START), "record_every": 20}
-    truth, start = (toy_tables._named(config[which]) for which in ("truth", "start"))
+    truth, start = (toy_numbers.named(config[which]) for which in ("truth", "start"))
     for method, offset, noise in (("exact", 0.0, 1.0), ("IWSG", 0.1, 1.5), ("TG", 1.0, 0.5), ("IRG", 5.0, 100.0)):
         histories = []
         for seed in (-0.1, 0.1):
@@ -124,7 +124,8 @@ def toy(tmp_path):
             history["c1"] = [start["c1"]] * 20 + [truth["c1"] + offset + seed] * 10
             history |= {f"d{name}": [noise, -noise] * 15 for name in ("A", "B", "C1", "C2", "c1", "c2", "v")}
             histories.append(history)
-        write(tmp_path / "toy", method, [{}, {}], config=config, histories=histories)
+        skipped = [{"skipped": 3.0}, {"skipped": 4.0}]
+        write(tmp_path / "toy", method, skipped, config=config, histories=histories)
     return tmp_path
 
 
@@ -137,15 +138,30 @@ def test_toy_shows_where_parameters_end(toy):
 
 def test_toy_distances_are_in_spreads(toy):
     # One apart, with a standard deviation of sqrt(0.02) on both sides.
-    far, from_truth, noise, _ = cells(tables.toy_noise(toy), "TG-PF")
+    far, from_truth, noise, _, left_out = cells(tables.toy_noise(toy), "TG-PF")
     assert far == "`c1`, 5.0 spreads"
     assert from_truth == "`c1`, 7.1 spreads"
     assert noise == "0.50 to 0.50"
+    assert left_out == "7"
 
 
 def test_toy_counts_updates_to_half_way(toy):
-    assert cells(tables.toy_noise(toy), "mixture Kalman filter")[-1] == "200 (`A`) to 400 (`c1`)"
-    assert cells(tables.toy_noise(toy), "IRG-PF")[-1] == "200 (`A`) to never (`c1`)"
+    assert cells(tables.toy_noise(toy), "mixture Kalman filter")[-2] == "200 (`A`) to 400 (`c1`)"
+    assert cells(tables.toy_noise(toy), "IRG-PF")[-2] == "200 (`A`) to never (`c1`)"
+
+
+def test_toy_judges_the_claims_by_what_was_measured(toy):
+    verdicts = {
+        line.split("|")[1].strip(): line.split("|")[3].strip() for line in tables.TABLES["toy-claims"](toy).splitlines()[2:7]
+    }
+    assert verdicts == {
+        "IWSG ends where the mixture Kalman filter ends": "yes",
+        "TG finds neither `c1` nor `c2`": "in part",
+        "IRG finds no parameter": "in part",
+        "gradients of IRG are unstable": "yes",
+        "IWSG is faster than TG": "no",
+    }
+    assert "67 times as noisy" in tables.TABLES["toy-claims"](toy)
 
 
 # --- Filling pages --------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from statistics import median
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
 from mdpf.report.markdown import markdown, missing, origin
-from mdpf.report.toy_tables import toy, toy_noise
+from mdpf.report.toy_tables import toy, toy_claims, toy_noise
 from mdpf.report.variance_tables import growth, peaks, variance
 
 BEARINGS = ("LSTM", "TG-PF", "OT-PF", "SR-PF", "DIS-PF", "C-PF", "TG-MDPF", "IRG-MDPF", "MDPF", "A-MDPF")
@@ -66,6 +66,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "growth": growth,
     "toy": toy,
     "toy-noise": toy_noise,
+    "toy-claims": toy_claims,
 }
 PLACE = re.compile(r"(<!-- table: (?P<name>[\w-]+)(?P<rows>(?: [\w-]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
