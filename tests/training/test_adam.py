@@ -88,6 +88,7 @@ def test_infinite_gradient_of_a_part_that_stays_is_no_obstacle(generator):
     adam.update(state, values, gradients[0], RATES, everyone(), 2.0, 0.1)
     assert torch.equal(values[:, -1], before[:, -1])
     assert (values[:, :-1] != before[:, :-1]).all()
+    assert not state.first[:, -1].any()
     assert not state.skipped.any()
 
 

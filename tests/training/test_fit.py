@@ -283,5 +283,5 @@ def test_mdpf_learns_to_track(make_stack, make_stage, task, tracking):
     stacked = make_stack(2)
     before = objective(stacked, validation.map(lambda tensor: torch.stack([tensor, tensor])))
     fitted = fit(stacked, stage, train, validation, num_runs=2, seed=0)
-    assert (before > 18).all(), before
+    assert (before > 12).all(), before
     assert (fitted.validation < 8).all(), fitted.validation

@@ -1,5 +1,7 @@
 """What training minimises: written out once more, blind to what is not there, and without waiting."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,6 +25,12 @@ def cloud(width):
 @pytest.fixture
 def scoring(task):
     return Scoring(task.space, cloud(2.0), cloud(3.0), num_particles=6, bandwidths=(1.0, 1.0, 0.1))
+
+
+@pytest.fixture
+def distance(tracking):
+    """A loss that makes a NaN of a NaN, in value and gradient."""
+    return replace(tracking, loss=lambda posterior, states: (posterior.mean() - states).square().sum(-1))
 
 
 def batch_of(data, num_runs, size=3):
@@ -78,7 +86,7 @@ def test_scoring_trains_both_heads_equally(make_single, scoring, data, generator
             assert gradient.any() or name.endswith("bias")
 
 
-@pytest.mark.parametrize("objective", ["tracking", "scoring"])
+@pytest.mark.parametrize("objective", ["tracking", "distance", "scoring"])
 def test_what_is_not_there_reaches_neither_value_nor_gradient(objective, make_single, data, request, generator):
     """NaN behind every mask changes nothing; a shorter sequence equals itself alone."""
     goal, pf = request.getfixturevalue(objective), make_single()
