@@ -8,7 +8,7 @@ from torch import Tensor
 
 # Pairs in a block. On a CPU two matrices of that size should stay in the second-level cache; on a CUDA device, where this way is
 # only the fallback, a block has to fill the device.
-PAIRS_PER_BLOCK = {"cpu": 2**17, "cuda": 2**24}
+PAIRS_PER_BLOCK = {"cpu": 2**18, "cuda": 2**24}
 
 
 class Block(NamedTuple):

@@ -62,9 +62,12 @@ def factorise(kernel: Kernel, batch: torch.Size, like: Tensor) -> Factors | None
     if any(parameter.ndim > len(batch) + 1 or parameter.dtype != like.dtype for parameter in parameters):
         return None
     kinds = "".join(_KINDS[type(part)] * part.state_dim for part in parts)
-    centre = like.new_zeros(kernel.state_dim).expand(*batch, -1)
-    per_batch = [align("mixture_log_prob", each, centre[..., : each.shape[-1]]).expand(*batch, -1) for each in parameters]
-    return Factors(kinds, torch.cat(per_batch, -1) if len(parts) > 1 else per_batch[0], _log_peak(kernel, parameters, centre))
+    centre = like.new_zeros(kernel.state_dim)
+    if any(parameter.ndim > 1 for parameter in parameters):
+        centre = centre.expand(*batch, -1)
+        parameters = [align("mixture_log_prob", each, centre[..., : each.shape[-1]]).expand(*batch, -1) for each in parameters]
+    together = torch.cat(parameters, -1) if len(parts) > 1 else parameters[0]
+    return Factors(kinds, together.expand(*batch, -1), kernel.log_prob(centre, centre).expand(batch))
 
 
 def _leaves(kernel: Kernel) -> list | None:
@@ -73,10 +76,3 @@ def _leaves(kernel: Kernel) -> list | None:
         opened = [_leaves(part) for part in kernel.parts]
         return None if None in opened else [leaf for leaves in opened for leaf in leaves or ()]
     return [kernel] if type(kernel) in _KINDS else None
-
-
-def _log_peak(kernel: Kernel, parameters: list[Tensor], centre: Tensor) -> Tensor:
-    """Ask once for all batch elements where they share the parameters."""
-    shared = all(parameter.ndim == 1 for parameter in parameters)
-    point = centre.new_zeros(centre.shape[-1]) if shared else centre
-    return kernel.log_prob(point, point).expand(centre.shape[:-1])

@@ -8,7 +8,8 @@ or two rows per coordinate, and the gradient needs only the moments of the same 
 
 The expansion cancels: its error is the square of the cloud's radius in bandwidths, times the rounding error. Up to ``WIDEST`` that
 is below 1e-3 in single and 1e-12 in double precision (the radius of an angle is the root of its concentration). What is wider in
-single precision is expanded in double; what is too wide for that, or wider in double precision, is left to ``deviations``.
+single precision is expanded in double; what is too wide for that, or wider in double precision, is left to ``deviations``. The
+terms of one side alone are as large as what cancels, so one look at them settles the usual case.
 """
 
 import math
@@ -42,53 +43,69 @@ class Plan(NamedTuple):
     dtype: torch.dtype
 
 
-def plan(x: Tensor, locs: Tensor, parameters: Tensor, kinds: str) -> Plan:
-    """Look at the values of ``x [b, d, m]`` and ``locs [b, d, n]``; expand nothing where looking would wait for a device."""
-    smooth = [dim for dim, kind in enumerate(kinds) if kind in "gv"]
-    if x.device.type != "cpu" or not smooth or x.numel() == 0:
-        return Plan((), x.dtype)
-    radii = _radii(x, locs, parameters, kinds)
-    single = x.dtype == torch.float32
-    # A NaN is not narrow.
-    dims = tuple(dim for dim in smooth if radii[dim] <= (WIDEST_IN_DOUBLE if single else WIDEST))
+def expand(x: Tensor, locs: Tensor, log_weights: Tensor, parameters: Tensor, kinds: str) -> Features:
+    """Expand what can be expanded of ``x [b, d, m]`` and ``locs [b, d, n]``; nothing where looking would wait for a device."""
+    smooth = tuple(dim for dim, kind in enumerate(kinds) if kind in "gv")
+    if x.device.type != "cpu" or x.numel() == 0:
+        smooth = ()
+    features = _rows(x, locs, parameters, kinds, Plan(smooth, x.dtype))
+    if not _is_narrow(features):
+        features = _rows(x, locs, parameters, kinds, _plan(x, locs, parameters, kinds))
+    features.component[:, -1] += log_weights
+    return features
+
+
+def _is_narrow(features: Features) -> bool:
+    """Whether all coordinates together are so narrow that they need no closer look. A NaN is not."""
+    if not features.dims:
+        return True
+    lowest = torch.minimum(features.query[:, -2].amin(), features.component[:, -1].amin())
+    return lowest.item() >= -0.5 * WIDEST**2
+
+
+def _plan(x: Tensor, locs: Tensor, parameters: Tensor, kinds: str) -> Plan:
+    """Decide coordinate by coordinate."""
+    radii, single = _radii(x, locs, parameters, kinds), x.dtype == torch.float32
+    widest = WIDEST_IN_DOUBLE if single else WIDEST
+    dims = tuple(dim for dim, kind in enumerate(kinds) if kind in "gv" and radii[dim] <= widest)
     return Plan(dims, torch.float64 if single and any(radii[dim] > WIDEST for dim in dims) else x.dtype)
 
 
 def _radii(x: Tensor, locs: Tensor, parameters: Tensor, kinds: str) -> list[float]:
     """The largest radius of each coordinate, in bandwidths."""
     centre = locs.mean(-1, keepdim=True)
-    radius = torch.maximum((x - centre).abs_().amax(-1), (locs - centre).abs_().amax(-1))
-    radii = radius.div_(parameters).amax(0).tolist()
-    roots = parameters.amax(0).sqrt().tolist() if "v" in kinds else radii
-    return [roots[dim] if kind == "v" else radii[dim] for dim, kind in enumerate(kinds)]
+    radius = torch.maximum((x - centre).abs().amax(-1), (locs - centre).abs().amax(-1))
+    linear, angular = (radius / parameters).amax(0).tolist(), parameters.amax(0).sqrt().tolist()
+    return [angular[dim] if kind == "v" else linear[dim] for dim, kind in enumerate(kinds)]
 
 
-def expand(x: Tensor, locs: Tensor, log_weights: Tensor, parameters: Tensor, kinds: str, chosen: Plan) -> Features:
-    """Compute the rows once for all pairs of ``x [b, d, m]`` and ``locs [b, d, n]``."""
-    x, locs, parameters = x.to(chosen.dtype), locs.to(chosen.dtype), parameters.to(chosen.dtype)
-    size = sum(1 if kinds[dim] == "g" else 2 for dim in chosen.dims) + 2
+def _rows(x: Tensor, locs: Tensor, parameters: Tensor, kinds: str, plan: Plan) -> Features:
+    """Compute the rows once for all pairs, but for the log-weights."""
+    x, locs, parameters = x.to(plan.dtype), locs.to(plan.dtype), parameters.to(plan.dtype)
+    size = sum(1 if kinds[dim] == "g" else 2 for dim in plan.dims) + 2
     query, component = x.new_empty(len(x), size, x.shape[-1]), x.new_empty(len(x), size, locs.shape[-1])
-    queries, components = iter(query.unbind(1)), iter(component.unbind(1))
-    query_term, component_term = torch.zeros_like(x[:, 0]), log_weights.to(chosen.dtype, copy=True)
-    for dim in chosen.dims:
+    *queries, query_term, one = query.unbind(1)
+    *components, other_one, component_term = component.unbind(1)
+    for term, value in ((query_term, 0), (component_term, 0), (one, 1), (other_one, 1)):
+        term.fill_(value)
+    row = 0
+    for dim in plan.dims:
         points, centres, parameter = x[:, dim], locs[:, dim], parameters[:, dim, None]
         if kinds[dim] == "g":
-            origin, own, other = centres.mean(-1, keepdim=True), next(queries), next(components)
+            origin, own, other = centres.mean(-1, keepdim=True), queries[row], components[row]
             torch.sub(points, origin, out=own).div_(parameter)
             torch.sub(centres, origin, out=other).div_(parameter)
             query_term.addcmul_(own, own, value=-0.5)
             component_term.addcmul_(other, other, value=-0.5)
+            row += 1
         else:
-            torch.cos(points, out=next(queries))
-            torch.sin(points, out=next(queries))
-            torch.cos(centres, out=next(components)).mul_(parameter)
-            torch.sin(centres, out=next(components)).mul_(parameter)
+            torch.cos(points, out=queries[row])
+            torch.sin(points, out=queries[row + 1])
+            torch.cos(centres, out=components[row]).mul_(parameter)
+            torch.sin(centres, out=components[row + 1]).mul_(parameter)
             query_term.sub_(parameter)
-    next(queries).copy_(query_term)
-    next(queries).fill_(1)
-    next(components).fill_(1)
-    next(components).copy_(component_term)
-    return Features(chosen.dims, query, component)
+            row += 2
+    return Features(plan.dims, query, component)
 
 
 def pull_back(

@@ -36,10 +36,9 @@ class Pairs(NamedTuple):
     def of(x: Tensor, locs: Tensor, log_weights: Tensor, parameters: Tensor, kinds: str) -> "Pairs":
         """Decide what is expanded and get ready for the blocks."""
         x, locs, parameters = x.mT.contiguous(), locs.mT.contiguous(), parameters * units(kinds, like=x)
-        plan = features.plan(x, locs, parameters, kinds)
-        expanded = features.expand(x, locs, log_weights * LOG2_E, parameters, kinds, plan)
-        direct = tuple(dim for dim in range(len(kinds)) if dim not in plan.dims)
-        buffers = Buffers((len(x), x.shape[-1], locs.shape[-1]), [x.dtype, x.dtype, x.dtype, plan.dtype], x.device)
+        expanded = features.expand(x, locs, log_weights * LOG2_E, parameters, kinds)
+        direct = tuple(dim for dim in range(len(kinds)) if dim not in expanded.dims)
+        buffers = Buffers((len(x), x.shape[-1], locs.shape[-1]), [x.dtype, x.dtype, x.dtype, expanded.query.dtype], x.device)
         return Pairs(x, locs, parameters, kinds, expanded, direct, buffers)
 
     @property
