@@ -59,11 +59,13 @@ def example(make: Callable[[Tensor], Mixture], weights: tuple[float, float], gri
     before, after = (make(torch.tensor(weight, dtype=torch.float64)) for weight in weights)
     points = before.sample(NUM_SAMPLES, generator=torch.Generator().manual_seed(seed))
     grid = grid[before.log_prob(grid) > LOWEST_SHOWN]
+    outline = torch.stack([before.log_prob(grid), after.log_prob(grid)], -1).exp()
     parts = {
         "points": points,
         "moved": carry(before, after, points),
         "weights": reweigh(before, after, points),
         "grid": grid,
+        "grid_density": outline,
         "grid_moved": carry(before, after, grid),
         "grid_weights": reweigh(before, after, grid),
     }
@@ -75,7 +77,7 @@ def run(folder: Path, *, seed: int = 0) -> list[Path]:
     start = time.monotonic()
     axis = torch.linspace(-3.0, 3.0, 601, dtype=torch.float64)
     plane = torch.cartesian_prod(
-        torch.linspace(-3.0, 3.0, 21, dtype=torch.float64), torch.linspace(-2.5, 2.5, 18, dtype=torch.float64)
+        torch.linspace(-3.0, 3.0, 19, dtype=torch.float64), torch.linspace(-2.5, 2.5, 16, dtype=torch.float64)
     )
     change = (0.5, 0.35)
     examples = {
@@ -85,8 +87,8 @@ def run(folder: Path, *, seed: int = 0) -> list[Path]:
     config = {"num_samples": NUM_SAMPLES, "weight_before": change[0], "weight_after": change[1]}
     paths = []
     for method, keys in (
-        ("IRG", ("points", "moved", "grid", "grid_moved")),
-        ("IWSG", ("points", "weights", "grid", "grid_weights")),
+        ("IRG", ("points", "moved", "grid", "grid_density", "grid_moved")),
+        ("IWSG", ("points", "weights", "grid", "grid_density", "grid_weights")),
     ):
         shown = {name: {key: parts[key] for key in keys} for name, parts in examples.items()}
         run_entry = {"seed": seed, "metrics": _metrics(method, examples), "examples": shown}
@@ -98,12 +100,13 @@ def _metrics(method: str, examples: dict[str, dict[str, list]]) -> dict[str, flo
     metrics = {}
     for name, parts in examples.items():
         if method == "IRG":
-            shift = (torch.tensor(parts["moved"]) - torch.tensor(parts["points"])).norm(dim=-1)
+            start, end = (torch.tensor(parts[key], dtype=torch.float64) for key in ("points", "moved"))
+            shift = (end - start).norm(dim=-1)
             metrics |= {
                 f"{name}_largest_shift": shift.max().item(),
                 f"{name}_share_moved_by_more_than_1": (shift > 1).double().mean().item(),
             }
         else:
-            weights = torch.tensor(parts["weights"])
+            weights = torch.tensor(parts["weights"], dtype=torch.float64)
             metrics |= {f"{name}_smallest_weight": weights.min().item(), f"{name}_largest_weight": weights.max().item()}
     return metrics
