@@ -22,6 +22,7 @@ noise.source(generator)``. Every recorded tensor starts with the batch axes of w
 the noise of that batch element.
 """
 
+import math
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -34,24 +35,53 @@ class Noise(NamedTuple):
     draws: tuple[Tensor, ...]
 
 
+class Plan(NamedTuple):
+    """What a computation draws: the kind and the shape of every draw, in order."""
+
+    kinds: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    def draw(self, like: Tensor, generator: Generator | None = None) -> Noise:
+        """Draw all of it anew, in one go for each kind, with the dtype and device of ``like``."""
+        flat = {}
+        for kind, fill in (("uniform", torch.rand), ("normal", torch.randn)):
+            sizes = [math.prod(shape) for shape, own in zip(self.shapes, self.kinds, strict=True) if own == kind]
+            drawn = fill(sum(sizes), dtype=like.dtype, device=like.device, generator=generator)
+            flat[kind] = iter(drawn.split(sizes))
+        return Noise(tuple(next(flat[kind]).view(shape) for kind, shape in zip(self.kinds, self.shapes, strict=True)))
+
+
 class Recorder:
     """Draw from a stream and remember every draw."""
 
     def __init__(self, generator: Generator | None = None):
         self._generator = generator
         self._draws: list[Tensor] = []
+        self._kinds: list[str] = []
+
+    def __len__(self) -> int:
+        """How many draws there were."""
+        return len(self._draws)
 
     @property
     def noise(self) -> Noise:
         return Noise(tuple(self._draws))
 
+    @property
+    def plan(self) -> Plan:
+        """What was drawn, without the numbers, so that others can be drawn in their place."""
+        return Plan(tuple(self._kinds), tuple(tuple(draw.shape) for draw in self._draws))
+
     def uniform(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        self._draws.append(uniform(shape, like, self._generator))
-        return self._draws[-1]
+        return self._keep("uniform", uniform(shape, like, self._generator))
 
     def normal(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        self._draws.append(normal(shape, like, self._generator))
-        return self._draws[-1]
+        return self._keep("normal", normal(shape, like, self._generator))
+
+    def _keep(self, kind: str, draw: Tensor) -> Tensor:
+        self._kinds.append(kind)
+        self._draws.append(draw)
+        return draw
 
 
 class Replay:
@@ -60,6 +90,11 @@ class Replay:
     def __init__(self, noise: Noise):
         self._draws = noise.draws
         self._next = 0
+
+    def take(self, count: int) -> Noise:
+        """Hand out the next ``count`` draws together."""
+        self._next += count
+        return Noise(self._draws[self._next - count : self._next])
 
     def _take(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
         if self._next >= len(self._draws):
