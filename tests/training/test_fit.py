@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from mdpf import noise
 from mdpf.data.sequences import SequenceBatch
 from mdpf.models import Linear, stack_runs
 from mdpf.training import checkpoint
@@ -38,7 +39,7 @@ class Noisy:
 
     def __call__(self, filter: Any, batch: SequenceBatch, *, generator=None):
         guess = filter.slope(batch.observations)
-        loss = (guess - batch.states + self.noise * torch.randn(guess.shape)).square().mean((1, 2, 3))
+        loss = (guess - batch.states + self.noise * noise.normal(guess.shape, guess, generator)).square().mean((1, 2, 3))
         if self.poisoned is None:
             return loss
         return loss * torch.where(torch.arange(len(loss)) == self.poisoned, NAN, 1.0)

@@ -1,7 +1,5 @@
 """Parameters in one buffer: they stay views, and names say which columns are whose."""
 
-from contextlib import suppress
-
 import pytest
 import torch
 from torch import nn
@@ -67,14 +65,17 @@ def test_columns_go_to_the_longest_name():
     assert flat.columns({"head.1": 2.0}).tolist() == [0.0] * 9 + [2.0] + [0.0] * 4
 
 
-def test_only_parts_with_a_rate_learn_for_a_while():
+def test_views_give_gradients_to_what_is_learned_and_share_the_layout_of_the_buffer():
     module = make()
     flat = FlatParameters(module, 3)
-    module["heads"].bias.requires_grad_(False)
-    with suppress(KeyboardInterrupt), flat.learning(flat.columns({"heads": 1.0})):
-        assert [parameter.requires_grad for parameter in module.parameters()] == [False] * 3 + [True] * 2
-        raise KeyboardInterrupt
-    assert [parameter.requires_grad for parameter in module.parameters()] == [True] * 4 + [False]
+    values = flat.values.clone().requires_grad_()
+    learned = flat.learned(flat.columns({"heads": 1.0}))
+    assert learned == {"heads.weight", "heads.bias"}
+    views = flat.views(values, learned)
+    for name, parameter in module.named_parameters():
+        assert torch.equal(views[name], parameter)
+    sum(view.square().sum() for view in views.values()).backward()
+    assert torch.equal(values.grad, torch.where(flat.columns({"heads": 1.0}) > 0, 2 * flat.values, 0.0))
 
 
 def test_errors_name_what_is_wrong():

@@ -10,12 +10,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mdpf.data.sequences import SequenceBatch, minibatches
+from mdpf.data.sequences import SequenceBatch, epoch_order
 from mdpf.training import adam, checkpoint, schedule
 from mdpf.training.doors import check_data
 from mdpf.training.fingerprint import fingerprint
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
+from mdpf.training.step import Execution, Judgement, Update, choose, own_stream
+
+# Writing a checkpoint is long if it takes more than so many seconds; then this many times as long passes before the next.
+LONG_WRITE, SPARING = 1.0, 10.0
 
 Watch = Callable[["Epoch"], None]
 
@@ -52,6 +56,7 @@ def fit(
     seed: int,
     path: str | Path | None = None,
     watch: Watch | None = None,
+    execution: Execution = "auto",
 ) -> Fitted:
     """Train every run of a stacked filter for one stage; leaves the best parameters of each run in the filter.
 
@@ -67,42 +72,82 @@ def fit(
         seed: Of the random numbers.
         path: The checkpoint file; training goes on from it if it is there.
         watch: Is told about every epoch.
+        execution: How an update is carried out: ``"eager"``, ``"compiled"`` or ``"captured"``, which give the same numbers up to
+            rounding; by default captured on a CUDA device, eager elsewhere.
     """
     flat = FlatParameters(filter, num_runs)
+    device = flat.values.device
+    execution = choose(execution, device)
     for name, data in (("training", train), ("validation", validation)):
         check_data("fit", name, data, flat.values)
-    columns = flat.columns(stage.rates)
     state = _State(flat, num_runs)
     recipe = _recipe(filter, stage, seed, flat.values, train, validation)
     if path is not None and Path(path).exists():
         state.restore(checkpoint.load(path), recipe, path)
-    rates = columns.expand(num_runs, -1)
 
-    with flat.learning(columns), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        while state.epoch < stage.epochs and bool(state.progress.active.any()):
-            began = time.monotonic()
-            torch.manual_seed(_epoch_seed(seed, stage.name, state.epoch))
-            trained, norm = _train_epoch(filter, flat, state, stage, train, rates)
-            judged = _judge(filter, stage, validation, num_runs)
-            state.note(judged, stage)
-            entry = Epoch(
-                stage=stage.name,
-                number=state.epoch,
-                epochs=stage.epochs,
-                train=trained.tolist(),
-                validation=judged.tolist(),
-                norm=norm.tolist(),
-                skipped=state.adam.skipped.tolist(),
-                active=state.progress.active.tolist(),
-                seconds=round(time.monotonic() - began, 2),
-            )
-            state.history.append(entry._asdict())
-            if path is not None:
-                checkpoint.save(path, state.tensors(), {"recipe": recipe, "epoch": state.epoch, "history": state.history})
-            if watch is not None:
-                watch(entry)
+    if state.goes_on(stage):
+        # The stream is this call's own, as recording needs.
+        with own_stream(device):
+            _train(filter, flat, stage, state, train, validation, seed, execution, _Notes(recipe, path, watch))
     flat.values.copy_(state.best)
     return Fitted(state.best, state.progress.best, state.history)
+
+
+def _train(
+    filter: nn.Module,
+    flat: FlatParameters,
+    stage: Stage,
+    state: "_State",
+    train: SequenceBatch,
+    validation: SequenceBatch,
+    seed: int,
+    execution: Execution,
+    notes: "_Notes",
+) -> None:
+    generator = torch.Generator(flat.values.device)
+    update = Update(filter, flat, stage, train, state.adam, flat.columns(stage.rates), generator, execution)
+    judge = Judgement(filter, stage, validation, len(flat.values), generator, execution)
+    while state.goes_on(stage):
+        began = time.monotonic()
+        generator.manual_seed(_epoch_seed(seed, stage.name, state.epoch))
+        trained, norm = _train_epoch(update, state, stage, train.num_sequences, generator)
+        judged = judge()
+        state.note(judged, stage)
+        entry = Epoch(
+            stage=stage.name,
+            number=state.epoch,
+            epochs=stage.epochs,
+            train=trained.tolist(),
+            validation=judged.tolist(),
+            norm=norm.tolist(),
+            skipped=state.adam.skipped.tolist(),
+            active=state.progress.active.tolist(),
+            seconds=round(time.monotonic() - began, 2),
+        )
+        notes.take(entry, state, last=not state.goes_on(stage))
+
+
+class _Notes:
+    """What is written down after an epoch, and who is told.
+
+    Where writing takes long (a large model, a slow disk) not every epoch is written, but so many that writing takes at most a tenth
+    of the time.
+    """
+
+    def __init__(self, recipe: dict[str, str], path: str | Path | None, watch: Watch | None):
+        self._recipe, self._path, self._watch = recipe, path, watch
+        self._due = 0.0
+
+    def take(self, entry: Epoch, state: "_State", *, last: bool) -> None:
+        state.history.append(entry._asdict())
+        if self._path is not None and (last or time.monotonic() >= self._due):
+            began = time.monotonic()
+            notes = {"recipe": self._recipe, "epoch": state.epoch, "history": state.history}
+            checkpoint.save(self._path, state.tensors(), notes)
+            took = time.monotonic() - began
+            self._due = time.monotonic() + (SPARING * took if took > LONG_WRITE else 0.0)
+        if self._watch is not None:
+            self._watch(entry)
 
 
 class _State:
@@ -115,6 +160,9 @@ class _State:
         self.progress = schedule.start(num_runs)
         self.epoch = 0
         self.history: list[dict[str, Any]] = []
+
+    def goes_on(self, stage: Stage) -> bool:
+        return self.epoch < stage.epochs and bool(self.progress.active.any())
 
     def note(self, losses: Tensor, stage: Stage) -> None:
         better = (losses.cpu().double() < self.progress.best) & (self.progress.active > 0)
@@ -145,38 +193,23 @@ class _State:
 
 
 def _train_epoch(
-    filter: nn.Module, flat: FlatParameters, state: _State, stage: Stage, train: SequenceBatch, rates: Tensor
+    update: Update, state: _State, stage: Stage, num_sequences: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    filter.train()
-    num_runs = len(flat.values)
-    num_batches = math.ceil(train.num_sequences / stage.batch)
-    active = state.progress.active.to(flat.values.device) > 0
-    losses, norms = torch.zeros_like(state.adam.updates), torch.zeros_like(state.adam.updates)
-    for index, batch in enumerate(minibatches(train, stage.batch, runs=num_runs)):
-        factor = schedule.batch_factor(stage.schedule, state.progress, state.epoch, index / num_batches, stage.epochs)
-        loss = stage.objective(filter, batch)
-        if not loss.requires_grad:
-            raise ValueError(
-                f"fit needs an objective that depends on what learns, got one in stage {stage.name!r} that does not depend on "
-                f"{sorted(stage.rates)}. Give rates to the parts that the objective uses."
-            )
-        loss.sum().backward()
-        scaled = rates * factor.to(rates).unsqueeze(-1)
-        norms += adam.update(state.adam, flat.values, flat.collect_gradients(), scaled, active, stage.clip, stage.decay)
-        losses += loss.detach()
-    return losses / num_batches, norms / num_batches
-
-
-@torch.no_grad()
-def _judge(filter: nn.Module, stage: Stage, validation: SequenceBatch, num_runs: int) -> Tensor:
-    """The objective on the validation data: every run sees all of it."""
-    filter.eval()
-    total, count = 0.0, 0
-    for batch in minibatches(validation, stage.validation_batch, shuffle=False, runs=num_runs):
-        size = batch.num_sequences
-        total = total + stage.objective(filter, batch) * size
-        count += size
-    return torch.as_tensor(total / count)
+    """Pass once over the data; every batch is of one size, the last one filled up with sequences that do not count."""
+    device, dtype, num_runs = state.values.device, state.values.dtype, len(state.values)
+    size = min(stage.batch, num_sequences)
+    num_batches = math.ceil(num_sequences / size)
+    order = epoch_order(num_sequences, runs=num_runs, generator=generator)
+    places = torch.arange(num_batches * size, device=device)
+    chosen, counted = order[:, places % num_sequences], places < num_sequences
+    shares = [index / num_batches for index in range(num_batches)]
+    factors = torch.stack(
+        [schedule.batch_factor(stage.schedule, state.progress, state.epoch, share, stage.epochs) for share in shares]
+    ).to(device, dtype)
+    update.start(state.progress.active.to(device) > 0)
+    for batch in zip(chosen.split(size, -1), counted.split(size), factors, strict=True):
+        update(*batch)
+    return update.losses / num_batches, update.norms / num_batches
 
 
 def _recipe(filter: nn.Module, stage: Stage, seed: int, start: Tensor, *data: SequenceBatch) -> dict[str, str]:

@@ -5,8 +5,7 @@ module are views into that buffer, so that clipping, guarding and stepping take 
 layers, and a checkpoint is one tensor.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -47,11 +46,9 @@ class FlatParameters:
             check_same_kind("FlatParameters", parameters=first, others=parameter)
         self.values = torch.zeros(num_runs, start, dtype=first.dtype, device=first.device)
         self._parameters = parameters
-        for name, parameter in parameters.items():
-            slot = self.slots[name]
-            view = self.values[:, slot.start : slot.stop].view(num_runs, *slot.shape)
-            view.copy_(parameter.detach())
-            parameter.data = view
+        for name, view in self.views(self.values).items():
+            view.copy_(parameters[name].detach())
+            parameters[name].data = view
 
     def collect_gradients(self) -> Tensor:
         """The gradients of all parameters, ``[R, P]``, zero where there is none; the parameters let go of theirs."""
@@ -63,18 +60,18 @@ class FlatParameters:
             parameter.grad = None
         return torch.cat(parts, 1)
 
-    @contextmanager
-    def learning(self, columns: Tensor) -> Iterator[None]:
-        """Let only the parameters learn that have a rate above zero in ``columns`` ``[P]``; the others cost no gradient."""
-        before = {name: parameter.requires_grad for name, parameter in self._parameters.items()}
-        try:
-            for name, parameter in self._parameters.items():
-                slot = self.slots[name]
-                parameter.requires_grad_(bool((columns[slot.start : slot.stop] > 0).any()))
-            yield
-        finally:
-            for name, parameter in self._parameters.items():
-                parameter.requires_grad_(before[name])
+    def views(self, values: Tensor, learned: frozenset[str] | None = None) -> dict[str, Tensor]:
+        """The parameters by name, as parts of any ``[R, P]`` that is laid out like the buffer.
+
+        Gradients to those that are ``learned``, by default to all, add up in ``values``; the others are constants.
+        """
+        parts = values.split([slot.stop - slot.start for slot in self.slots.values()], 1)
+        named = {name: part.view(len(values), *self.slots[name].shape) for name, part in zip(self.slots, parts, strict=True)}
+        return {name: part if learned is None or name in learned else part.detach() for name, part in named.items()}
+
+    def learned(self, columns: Tensor) -> frozenset[str]:
+        """The parameters that have a rate above zero in ``columns`` ``[P]``."""
+        return frozenset(name for name, slot in self.slots.items() if bool((columns[slot.start : slot.stop] > 0).any()))
 
     def columns(self, rates: Mapping[str, float]) -> Tensor:
         """Spread numbers given by the leading part of a parameter's name over the columns ``[P]``; zero where none is given.
