@@ -54,7 +54,8 @@ def task(position_kernel: Callable[[Tensor], Kernel] = Gaussian) -> Task:
     """
 
     def start(like: Tensor) -> Kernel:
-        return Product((position_kernel(like.new_tensor([0.5, 0.5])), VonMises(like.new_tensor([1 / 0.03]))))
+        # Filled on the device: numbers of the host would have to be copied there in every step of a training.
+        return Product((position_kernel(like.new_full((2,), 0.5)), VonMises(like.new_full((1,), 1 / 0.03))))
 
     return Task(
         name="bearings",
