@@ -23,6 +23,7 @@ the noise of that batch element.
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -43,11 +44,10 @@ class Plan(NamedTuple):
 
     def draw(self, like: Tensor, generator: Generator | None = None) -> Noise:
         """Draw all of it anew, in one go for each kind, with the dtype and device of ``like``."""
-        flat = {}
-        for kind, fill in (("uniform", torch.rand), ("normal", torch.randn)):
+        flat: dict[str, Iterator[Tensor]] = {}
+        for kind, fill in (("uniform", uniform), ("normal", normal)):
             sizes = [math.prod(shape) for shape, own in zip(self.shapes, self.kinds, strict=True) if own == kind]
-            drawn = fill(sum(sizes), dtype=like.dtype, device=like.device, generator=generator)
-            flat[kind] = iter(drawn.split(sizes))
+            flat[kind] = iter(fill((sum(sizes),), like, generator).split_with_sizes(sizes))
         return Noise(tuple(next(flat[kind]).view(shape) for kind, shape in zip(self.kinds, self.shapes, strict=True)))
 
 

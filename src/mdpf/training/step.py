@@ -200,7 +200,8 @@ class StepInPlace:
         is_first = isinstance(belief, Belief) and belief.resampling is None
         if not isinstance(generator, noise.Replay) or self.values is None:
             before = len(generator) if isinstance(generator, noise.Recorder) else 0
-            found = type(self.filter).step(self.filter, belief, feature, action, observed=observed, generator=generator)
+            step = type(self.filter).step  # type: ignore[attr-defined]
+            found = step(self.filter, belief, feature, action, observed=observed, generator=generator)
             self._draws[is_first] = (len(generator) if isinstance(generator, noise.Recorder) else 0) - before
             return found
         drawn = generator.take(self._draws[is_first])
