@@ -10,7 +10,9 @@ so that nothing but the parameters has to be converted; a compact factor has its
 """
 
 import math
+from itertools import groupby
 
+import torch
 from torch import Tensor
 
 LN_2 = math.log(2.0)
@@ -21,4 +23,5 @@ _UNITS = {"g": math.sqrt(LN_2), "v": LOG2_E, "e": 1.0, "b": 1.0}
 
 def units(kinds: str, like: Tensor) -> Tensor:
     """What to multiply each coordinate's parameter with, ``[d]``."""
-    return like.new_tensor([_UNITS[kind] for kind in kinds])
+    # Filled on the device: numbers of the host would have to be copied there, which a recorded computation cannot.
+    return torch.cat([like.new_full((len(list(run)),), _UNITS[kind]) for kind, run in groupby(kinds)])

@@ -1,23 +1,60 @@
 """The fused implementation for CUDA: a few Triton programs, memory linear in the number of points.
 
-Both sides are packed and the density evaluated in one pass; the backward pass recomputes the responsibilities and takes the
-gradients of the components, and those of the queries if they are wanted. Nothing waits for the host, so a step that calls this can
-be captured.
+Both sides are packed by one program and the density is evaluated by a second in one pass; the backward pass packs again, recomputes
+the responsibilities and takes the gradients of the components, and those of the queries if they are wanted. Nothing waits for the
+host, so a step that calls this can be captured.
 """
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from mdpf.ops import programs
-from mdpf.ops.binary import LN_2, LOG2_E, units
 from mdpf.ops.operator import Gradients, register
 
-# How many points a program owns at most, how many of the other side it takes at a time, and with how many warps.
-OWN = 256
+# How many points a program owns at most and how many of them a thread, and how many of the other side it takes at a time.
+OWN = 512
+POINTS_PER_THREAD = 4
 GROUP = 16
-POINTS_PER_WARP = 64
+THREADS_PER_WARP = 32
+
+# Where blocks of owned points are too few to fill a device, several programs share the walk over the other side: so many programs
+# for each of its processors, as long as each walks past that many points.
+PROGRAMS_PER_PROCESSOR = 8
+SHORTEST_WALK = 256
+
+
+class Layout(NamedTuple):
+    """How one program is spread over a device.
+
+    Args:
+        own: How many points a program owns.
+        splits: How many programs share the walk over the other side.
+        programs: How many there are in all.
+    """
+
+    own: int
+    splits: int
+    programs: int
+
+    @staticmethod
+    def of(batch: int, own_padded: int, other_padded: int, device: torch.device) -> "Layout":
+        own = _own(own_padded)
+        blocks = batch * (own_padded // own)
+        wanted = -(-PROGRAMS_PER_PROCESSOR * _processors(device) // max(blocks, 1))
+        splits = max(1, min(wanted, other_padded // SHORTEST_WALK))
+        return Layout(own, splits, blocks * splits)
+
+
+@cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
+def _own(count: int) -> int:
+    return max(THREADS_PER_WARP, min(OWN, 1 << (max(count, 1) - 1).bit_length()))
 
 
 def _padded(count: int) -> int:
@@ -26,44 +63,58 @@ def _padded(count: int) -> int:
     return -(-max(count, 1) // own) * own
 
 
-def _own(count: int) -> int:
-    return max(32, min(OWN, 1 << (max(count, 1) - 1).bit_length()))
-
-
 def _code(kinds: str) -> int:
     return sum(programs.CODES[kind] << (2 * dim) for dim, kind in enumerate(kinds))
 
 
-def _pack(points: Tensor, first: Tensor, second: Tensor, first_default: float, kinds: str) -> Tensor:
-    batch, count, dims = points.shape
-    padded = _padded(count)
-    rows = points.new_empty(batch, 2 * dims + 2, padded)
-    if batch:
-        pack: Any = programs.pack
-        launch = pack[(batch * -(-padded // OWN),)]
-        arguments = (points.contiguous(), first.contiguous(), second.contiguous(), rows, count, padded, first_default)
-        launch(*arguments, D=dims, KINDS=_code(kinds), BLOCK=OWN, enable_fp_fusion=True)
-    return rows
+class Packed(NamedTuple):
+    """What the programs read: both sides ``[b, 2 d + 2, padded]`` and the kernel's parameters ``[b, d]``."""
 
+    queries: Tensor
+    components: Tensor
+    parameters: Tensor
 
-def _launch(program: Any, owners: Tensor, *arguments: Tensor | int, kinds: str) -> None:  # noqa: ANN401
-    """Run one program for every ``OWN`` packed points of the owning side."""
-    padded = owners.shape[-1]
-    own = _own(padded)
-    if len(owners):
-        launch = program[(len(owners) * (padded // own),)]
-        shape = {"OWN": own, "GROUP": GROUP, "num_warps": max(1, own // POINTS_PER_WARP)}
-        launch(*arguments, D=len(kinds), KINDS=_code(kinds), **shape, enable_fp_fusion=True)
+    @staticmethod
+    def of(
+        x: Tensor,
+        locs: Tensor,
+        log_weights: Tensor,
+        parameters: Tensor,
+        kinds: str,
+        outcome: Tensor | None = None,
+        grad: Tensor | None = None,
+    ) -> "Packed":
+        batch, m, dims = x.shape
+        n = locs.shape[1]
+        parameters = parameters.contiguous()
+        queries, components = (x.new_empty(batch, 2 * dims + 2, _padded(count)) for count in (m, n))
+        sizes = (batch, m, n, queries.shape[-1], components.shape[-1])
+        block = min(sizes[3], sizes[4], OWN)
+        if batch:
+            own_rows = [parameters if each is None else each.contiguous() for each in (outcome, grad)]
+            pack: Any = programs.pack
+            launch = pack[(batch * (-(-sizes[3] // block) + -(-sizes[4] // block)),)]
+            inputs = (x.contiguous(), locs.contiguous(), log_weights.contiguous(), parameters, *own_rows)
+            shape = {"D": dims, "KINDS": _code(kinds), "BLOCK": block, "WITH_OUTCOME": outcome is not None}
+            launch(*inputs, queries, components, *sizes, **shape, enable_fp_fusion=True)
+        return Packed(queries, components, parameters)
+
+    def launch(self, program: Any, layout: Layout, kinds: str, count: int, *targets: Tensor) -> None:  # noqa: ANN401
+        """Run a program that fills ``targets`` for ``count`` points."""
+        if layout.programs:
+            warps = max(1, layout.own // (THREADS_PER_WARP * POINTS_PER_THREAD))
+            shape = {"OWN": layout.own, "GROUP": GROUP, "num_warps": warps}
+            sizes = (count, self.queries.shape[-1], self.components.shape[-1], layout.splits)
+            program[(layout.programs,)](*self, *targets, *sizes, D=len(kinds), KINDS=_code(kinds), **shape, enable_fp_fusion=True)
 
 
 def _forward(x: Tensor, locs: Tensor, log_weights: Tensor, parameters: Tensor, kinds: str) -> Tensor:
-    parameters = parameters * units(kinds, like=x)
-    out = x.new_empty(x.shape[:2])
-    queries = _pack(x, out, out, 0.0, kinds)
-    components = _pack(locs, log_weights * LOG2_E, log_weights, -torch.inf, kinds)
-    sizes = (x.shape[1], queries.shape[-1], components.shape[-1])
-    _launch(programs.log_prob, queries, queries, components, parameters, out, *sizes, kinds=kinds)
-    return out
+    packed = Packed.of(x, locs, log_weights, parameters, kinds)
+    batch, m = x.shape[:2]
+    layout = Layout.of(batch, packed.queries.shape[-1], packed.components.shape[-1], x.device)
+    out = x.new_empty(batch, layout.splits, m)
+    packed.launch(programs.log_prob, layout, kinds, m, out)
+    return out.view(batch, m) if layout.splits == 1 else out.logsumexp(1)
 
 
 def _backward(
@@ -76,22 +127,25 @@ def _backward(
     kinds: str,
     with_x: bool,
 ) -> Gradients:
-    unit = units(kinds, like=x)
-    scaled = parameters * unit
-    defined = outcome.isfinite()
-    # The share of minus infinity: queries without a density, and those that only fill the last group, weigh nothing.
-    outcome, grad = torch.where(defined, outcome * LOG2_E, torch.inf), torch.where(defined, grad * LN_2, 0)
-    queries = _pack(x, outcome, grad, torch.inf, kinds)
-    components = _pack(locs, log_weights * LOG2_E, log_weights, -torch.inf, kinds)
-    to_locs, to_log_weights = torch.empty_like(locs), torch.empty_like(log_weights)
-    padded = (queries.shape[-1], components.shape[-1])
-    partial = parameters.new_empty(len(x), padded[1] // _own(padded[1]), len(kinds))
-    targets = (to_locs, to_log_weights, partial)
-    _launch(programs.to_components, components, queries, components, scaled, *targets, locs.shape[1], *padded, kinds=kinds)
-    to_x = torch.empty_like(x) if with_x else x.new_empty(0)
+    packed = Packed.of(x, locs, log_weights, parameters, kinds, outcome, grad)
+    (batch, m, dims), n = x.shape, locs.shape[1]
+    sides = (packed.queries.shape[-1], packed.components.shape[-1])
+    layout = Layout.of(batch, sides[1], sides[0], x.device)
+    to_locs, to_log_weights = x.new_empty(batch, layout.splits, n, dims), x.new_empty(batch, layout.splits, n)
+    to_parameters = x.new_empty(batch, layout.programs // max(batch, 1), dims)
+    packed.launch(programs.to_components, layout, kinds, n, to_locs, to_log_weights, to_parameters)
+    to_x = x.new_empty(0)
     if with_x:
-        _launch(programs.to_queries, queries, queries, components, scaled, to_x, x.shape[1], *padded, kinds=kinds)
-    return to_x, to_locs, to_log_weights * LOG2_E, partial.sum(1) * unit
+        layout = Layout.of(batch, *sides, x.device)
+        to_x = x.new_empty(batch, layout.splits, m, dims)
+        packed.launch(programs.to_queries, layout, kinds, m, to_x)
+        to_x = _total(to_x)
+    return to_x, _total(to_locs), _total(to_log_weights), to_parameters.sum(1)
+
+
+def _total(parts: Tensor) -> Tensor:
+    """Add up what programs that shared a walk found, ``[b, splits, ...]``."""
+    return parts.squeeze(1) if parts.shape[1] == 1 else parts.sum(1)
 
 
 relative_log_prob = register("mixture_fused", _forward, _backward)
