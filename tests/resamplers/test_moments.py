@@ -61,17 +61,18 @@ def target_of(mixture, smoothed):
 
 
 def check_moments(resampler, mixture, generator, *, smoothed):
-    """Mean and variance by z-test; Wasserstein-1 in parts of what independent draws may have."""
+    """Mean and variance by z-test, of the set and of its modes laid on top of each other; Wasserstein-1 by its bound."""
     values, weights = target_of(mixture, smoothed)
     draw = resampler(mixture, NUM_PARTICLES, generator=generator)
     points, share = draw.points[..., 0], draw.log_weights.exp()
-    mean = weights @ values
-    variance = weights @ (values - mean).square()
-    assert_mean((share * (points - mean)).sum(-1) / variance.sqrt(), 0.0, max_se=0.01, what="mean, in standard deviations")
     # The quantiles of a kernel leave out a little of its tails.
-    if smoothed:
-        variance = variance + SCALE**2 - (weights[:50] / weights[:50].sum()) @ (values[:50] - values[:50].mean()).square()
-    assert_mean((share * (points - mean).square()).sum(-1) / variance, 1.0, max_se=0.01, what="variance ratio")
+    tails = SCALE**2 - (values[:50] - values[:50].mean()).square().mean() if smoothed else 0.0
+    for what, found, wanted in (("set", points, values), ("modes", points.abs(), values.abs())):
+        mean = weights @ wanted
+        variance = weights @ (wanted - mean).square() + tails
+        deviation = (found - mean) / variance.sqrt()
+        assert_mean((share * deviation).sum(-1), 0.0, max_se=0.01, what=f"mean of the {what}, in standard deviations")
+        assert_mean((share * deviation.square()).sum(-1), 1.0, max_se=0.01, what=f"variance ratio of the {what}")
     # The mean distance between two distribution functions of independent draws is at most their standard deviation.
     ordered, order = values.sort()
     below = weights[order].cumsum(0)[:-1].clamp(0, 1)
@@ -132,8 +133,9 @@ def transported(locs, weights, regularization):
     return len(locs) * plan @ locs
 
 
-@pytest.mark.parametrize("regularization", [0.5, 0.1, 0.01])
-def test_transport_shrinks_the_cloud_as_its_problem_does(bimodal, regularization):
+# The default number of iterations leaves a residual that grows as the regularisation falls.
+@pytest.mark.parametrize(("regularization", "rounding"), [(0.5, 1e-9), (0.1, 1e-4), (0.01, 5e-3)])
+def test_transport_shrinks_the_cloud_as_its_problem_does(bimodal, regularization, rounding):
     locs, weights = target_of(bimodal, smoothed=False)
     uniform = torch.full((1, NUM_PARTICLES), 1 / NUM_PARTICLES, dtype=torch.float64)
     defined = transported(locs, weights, regularization)
@@ -143,9 +145,8 @@ def test_transport_shrinks_the_cloud_as_its_problem_does(bimodal, regularization
     deviation = (weights @ (locs - mean).square()).sqrt()
     ratio, expected = (((cloud - mean) / deviation).square().mean() for cloud in (points, defined))
     assert float(points.mean() - mean) == pytest.approx(0, abs=1e-12)
-    # The default number of iterations leaves a residual at the smallest regularisation.
-    assert float(ratio) == pytest.approx(float(expected), abs=1e-9 if regularization > 0.1 else 5e-3)
-    assert float(wasserstein(points[None], uniform, defined, uniform[0]) / deviation) < (1e-9 if regularization > 0.1 else 5e-3)
+    assert float(ratio) == pytest.approx(float(expected), abs=rounding)
+    assert float(wasserstein(points[None], uniform, defined, uniform[0]) / deviation) < rounding
 
 
 @dataclass(frozen=True)
@@ -174,5 +175,5 @@ MUTANTS = {
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_mutants_have_other_moments(bimodal, mutant, generator):
-    with pytest.raises(AssertionError, match="standard deviations|variance ratio|Wasserstein|no power"):
+    with pytest.raises(AssertionError, match="standard deviations|variance ratio|Wasserstein"):
         check_moments(mutant, bimodal, generator, smoothed=False)
