@@ -153,17 +153,33 @@ def diagnose(
 def reproduce_figure(
     figure: Annotated[str, typer.Argument(help=f"One of {', '.join(reproduce.FIGURES)}, all.")],
     out: Annotated[Path, typer.Option(help="Where the folders of results are.")] = Path("results"),
-    seeds: Annotated[int, typer.Option(help="How many independent runs, where the figure has runs.", min=1)] = 5,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many independent runs; as many as the paper has by default.", min=1)
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw from the results there are; compute nothing.")] = False,
 ) -> None:
     """Compute the results behind a figure of the paper and draw it."""
     chosen = list(reproduce.FIGURES) if figure == "all" else [figure]
     for name in chosen:
         entry = _choose("figure", name, reproduce.FIGURES)
+        folder = out / (entry.folder or name)
         if not redraw:
-            entry.run(out / name, seeds)
-        for path in entry.draw(out / name):
+            entry.run(folder, reproduce.Choices(seeds, _device(device)))
+        for path in entry.draw(folder):
             OUT.print(f"Wrote {path}.", highlight=False)
+
+
+def _device(name: str) -> str:
+    """The device a word means; ``auto`` is a CUDA device if there is one."""
+    import torch
+
+    known = {"auto": "cuda" if torch.cuda.is_available() else "cpu", "cpu": "cpu", "cuda": "cuda"}
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(
+            f"mdpf needs a CUDA device for --device {name}, got none. Use --device cpu, or auto for whatever is there."
+        )
+    return name if name.startswith("cuda:") else _choose("device", name, known)
 
 
 def _choose(kind: str, name: str, known: Mapping[str, Choice]) -> Choice:

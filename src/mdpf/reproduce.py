@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -15,29 +16,43 @@ from mdpf.report import toy as toy_figure
 CONSOLE = Console()
 
 
+class Choices(NamedTuple):
+    """What whoever reproduces a figure may choose.
+
+    Args:
+        seeds: How many independent runs, where the figure has runs; ``None`` for as many as the paper has.
+        device: Where to compute: ``"cpu"``, ``"cuda"``.
+    """
+
+    seeds: int | None = None
+    device: str = "cpu"
+
+
 @dataclass(frozen=True)
 class Reproduction:
     """One figure or table.
 
     Args:
-        run: Computes the results into a folder, with so many seeds where it has any.
+        run: Computes the results into a folder.
         draw: Draws from the results in a folder and returns the files it wrote.
+        folder: Its folder among the results; by default that of its own name.
     """
 
-    run: Callable[[Path, int], object]
+    run: Callable[[Path, Choices], object]
     draw: Callable[[Path], list[Path]]
+    folder: str | None = None
 
 
-def _run_toy(folder: Path, seeds: int) -> object:
+def _run_toy(folder: Path, choices: Choices) -> object:
     with progress.updates(CONSOLE, toy.METHODS, toy.Config().updates) as watch:
-        return toy.run(folder, num_runs=seeds, watch=watch)
+        return toy.run(folder, num_runs=choices.seeds or 5, watch=watch)
 
 
-def _run_bearings(folder: Path, seeds: int) -> object:
+def _run_bearings(folder: Path, choices: Choices) -> object:
     work = Path("runs") / "bearings"
     for method in METHODS:
         with progress.epochs(CONSOLE) as watch:
-            bearings.study(bearings.Config(method, runs=seeds), folder, work=work, watch=watch)
+            bearings.study(bearings.Config(method, runs=choices.seeds or 11), folder, work=work, watch=watch)
     return None
 
 
@@ -57,7 +72,7 @@ def _draw_nothing(folder: Path) -> list[Path]:
 
 FIGURES = {
     "toy": Reproduction(_run_toy, _draw_toy),
-    "shifting": Reproduction(lambda folder, seeds: shifting.run(folder), _draw_shifting),
-    "variance": Reproduction(lambda folder, seeds: variance.run(folder), _draw_nothing),
+    "shifting": Reproduction(lambda folder, choices: shifting.run(folder), _draw_shifting),
+    "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing),
     "bearings": Reproduction(_run_bearings, _draw_nothing),
 }
