@@ -17,6 +17,7 @@ gradient.
 # Triton's language has no annotations for values and no unpacking.
 # ruff: noqa: ANN001, ANN201, ANN202, RUF005
 # pyright: basic, reportMissingImports=false, reportInvalidTypeForm=false, reportOperatorIssue=false, reportIndexIssue=false
+# pyright: reportGeneralTypeIssues=false
 
 from types import SimpleNamespace
 

@@ -80,9 +80,9 @@ def drive(points: Tensor, action: Tensor | None = None, *, generator: Source = N
     return flat.view_as(points)
 
 
-def log_likelihood(particles: Tensor, observation: Tensor) -> Tensor:
+def log_likelihood(particles: Tensor, feature: Tensor) -> Tensor:
     """The log-density of a reported direction ``[*batch, 2]``, as sine and cosine, for particles ``[*batch, n, 6]``."""
-    reported = torch.atan2(observation[..., 0], observation[..., 1]).unsqueeze(-1)
+    reported = torch.atan2(feature[..., 0], feature[..., 1]).unsqueeze(-1)
     gap = wrap(reported - bearings.bearing(particles))
     radar = VonMises(gap.new_full((1,), bearings.HIT_CONCENTRATION))
     hit = radar.log_prob(gap[..., None], torch.zeros_like(gap)[..., None]) + math.log(bearings.HIT)
