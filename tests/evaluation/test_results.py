@@ -65,6 +65,7 @@ def test_provenance_says_what_was_run(monkeypatch):
     monkeypatch.setenv("MDPF_REVISION", "0123")
     found = provenance(12.34, command=["/somewhere/mdpf", "reproduce", "toy"])
     assert (found.command, found.revision, found.seconds) == ("mdpf reproduce toy", "0123", 12.3)
+    assert provenance(1.0, command=["/somewhere/mdpf/__main__.py", "demo"]).command == "mdpf demo"
     assert found.versions["torch"] == torch.__version__
     assert found.device.startswith("cpu")
 

@@ -81,8 +81,7 @@ def provenance(seconds: float, *, device: torch.device | str = "cpu", command: S
         "mdpf": mdpf.__version__,
     }
     words = sys.argv if command is None else command
-    line = " ".join([Path(words[0]).name, *words[1:]]) if words else ""
-    return Provenance(line, revision(), versions, _device_name(torch.device(device)), round(seconds, 1))
+    return Provenance(_command_line(words), revision(), versions, _device_name(torch.device(device)), round(seconds, 1))
 
 
 def revision() -> str:
@@ -138,6 +137,14 @@ def read_json(path: str | Path) -> Json:
 
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _command_line(words: Sequence[str]) -> str:
+    """What to type: a package that was run by ``python -m`` goes by its own name."""
+    if not words:
+        return ""
+    path = Path(words[0])
+    return " ".join([path.parent.name if path.name == "__main__.py" else path.name, *words[1:]])
 
 
 def _plain(content: Json) -> Json:
