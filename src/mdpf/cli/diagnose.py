@@ -1,0 +1,29 @@
+"""Comparing gradient estimators with the truth."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mdpf.cli.app import OUT, app, choose
+
+
+@app.command()
+def diagnose(
+    model: Annotated[str, typer.Argument(help="linear-gaussian, bimodal, or the weights file of a trained run.")],
+    particles: Annotated[int, typer.Option(help="How many particles the filters have.", min=1)] = 25,
+    replicates: Annotated[int, typer.Option(help="How many gradients of each estimator.", min=2)] = 64,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    figure: Annotated[Path | None, typer.Option(help="Draw the comparison into this file (png, svg, pdf).")] = None,
+) -> None:
+    """Compare every gradient estimator with the truth: bias, spread and time, and a hint what to use."""
+    from mdpf.recipes import diagnoses
+    from mdpf.report import diagnosis, style
+
+    if Path(model).suffix == ".safetensors":
+        found = diagnoses.trained_run(Path(model), num_particles=particles, replicates=replicates, seed=seed)
+    else:
+        found = choose("model", model, diagnoses.MODELS)(num_particles=particles, replicates=replicates, seed=seed)
+    OUT.print(found.table(width=OUT.width), highlight=False, markup=False)
+    if figure is not None:
+        OUT.print(f"Wrote {style.save(diagnosis.draw(found), figure)}.", highlight=False)
