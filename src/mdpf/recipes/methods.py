@@ -5,19 +5,31 @@ The one table that turns the name of a method into a filter and the stages of it
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from mdpf.evaluation.evaluate import Filter
-from mdpf.recipes.networks import VectorNetworks
+from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
 from mdpf.resamplers import (
     Concrete,
     Discrete,
     ImplicitlyReparameterized,
     ImportanceWeighted,
     OptimalTransport,
+    Resampler,
     Soft,
     StopGradient,
     Truncated,
 )
+
+
+class Networks(Protocol):
+    """What a study brings: untrained networks, put together to the three kinds of filter."""
+
+    def filter(self, resampler: Resampler) -> ParticleFilter: ...
+
+    def adaptive_filter(self, resampler: Resampler) -> AdaptiveParticleFilter: ...
+
+    def recurrent_filter(self) -> RecurrentFilter: ...
 
 
 @dataclass(frozen=True)
@@ -33,18 +45,18 @@ class Method:
     """
 
     summary: str
-    build: Callable[[VectorNetworks], Filter]
+    build: Callable[[Networks], Filter]
     stages: tuple[str, ...]
     reported: dict[str, str]
     starts_from: str | None = None
 
 
-def _density(summary: str, build: Callable[[VectorNetworks], Filter]) -> Method:
+def _density(summary: str, build: Callable[[Networks], Filter]) -> Method:
     """A filter that draws from the mixture: trained on the likelihood, then refined on the squared error."""
     return Method(summary, build, ("measurement", "likelihood", "refinement"), {"default": "likelihood", "mse": "refinement"})
 
 
-def _discrete(summary: str, build: Callable[[VectorNetworks], Filter]) -> Method:
+def _discrete(summary: str, build: Callable[[Networks], Filter]) -> Method:
     """A filter that draws from its particles: trained on the squared error, then given a bandwidth."""
     return Method(summary, build, ("measurement", "error", "bandwidth"), {"default": "bandwidth"})
 

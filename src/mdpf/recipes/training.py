@@ -1,0 +1,161 @@
+"""From the name of a method to its trained filter: what every study and every file of sequences has in common.
+
+A method says which stages it goes through (``methods.METHODS``); here is what these stages are, given networks, data, a place to
+start from, and a preset that says how long and how fast.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mdpf import losses
+from mdpf.data.sequences import SequenceBatch
+from mdpf.evaluation.evaluate import Filter
+from mdpf.models import stack_runs
+from mdpf.recipes.methods import METHODS, Networks
+from mdpf.training.fit import Watch, fit
+from mdpf.training.objectives import Scoring, Tracking
+from mdpf.training.stages import Cosine, Plateau, Stage
+
+Prior = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How long and how fast to train.
+
+    Args:
+        rate: The learning rate of a full stage on the likelihood; refinement uses a fifth of it, bandwidths a share of their own.
+        error_rate: The same on the squared error.
+        bandwidth_share: The learning rate of bandwidths, relative to that of networks.
+        epochs: Passes over the data in a full stage.
+        measurement_epochs: In the first stage of the measurement model alone.
+        measurement_rate: Its learning rate.
+        short_epochs: In the stages that refine, or fit only the bandwidth.
+        schedule: How rates fall.
+    """
+
+    rate: float
+    error_rate: float
+    bandwidth_share: float
+    epochs: int
+    measurement_epochs: int
+    measurement_rate: float
+    short_epochs: int
+    schedule: Plateau | Cosine
+
+
+@dataclass(frozen=True)
+class Training:
+    """Every choice of a training but its data.
+
+    Args:
+        method: One of ``methods.METHODS``.
+        networks: What its filter is made of.
+        prior: Draws initial particles: ``(states, num_particles, *, generator)``.
+        scoring: What the first stage, of the measurement model alone, minimises.
+        preset: How long and how fast.
+        runs: How many independent runs, trained at once.
+        seed: Of everything random.
+        particles: How many.
+        truncate: Steps between cuts of the gradient.
+        batch: Sequences in a batch.
+    """
+
+    method: str
+    networks: Networks
+    prior: Prior
+    scoring: Scoring
+    preset: Preset
+    runs: int = 1
+    seed: int = 0
+    particles: int = 25
+    truncate: int = 4
+    batch: int = 64
+
+
+def stages(training: Training) -> dict[str, Stage]:
+    """All stages that methods are made of, by name."""
+    preset = training.preset
+
+    def tracking(loss: Callable, name: str, rate: float, epochs: int) -> Stage:
+        objective = Tracking(loss, training.prior, training.particles, training.truncate)
+        bandwidth = rate * preset.bandwidth_share
+        rates = {"": rate, "bandwidth": bandwidth}
+        if METHODS[training.method].starts_from is not None:
+            rates["resampling_bandwidth"] = bandwidth
+        return Stage(name, objective, rates, epochs, preset.schedule, training.batch, clip=100.0)
+
+    first = {"encoder": preset.measurement_rate, "measurement": preset.measurement_rate}
+    schedule = preset.schedule
+    if isinstance(schedule, Plateau):
+        schedule = replace(schedule, cooldown=5, minimum=1e-3, stop_patience=26, stop_offset=60)
+    fitted = tracking(losses.negative_log_likelihood, "bandwidth", preset.error_rate, preset.short_epochs)
+    return {
+        "measurement": Stage(
+            "measurement", training.scoring, first, preset.measurement_epochs, schedule, training.batch, decay=1e-3
+        ),
+        "likelihood": tracking(losses.negative_log_likelihood, "likelihood", preset.rate, preset.epochs),
+        "refinement": tracking(losses.squared_error, "refinement", preset.rate / 5, preset.short_epochs),
+        "error": replace(
+            tracking(losses.squared_error, "error", preset.error_rate, preset.epochs),
+            rates={"": preset.error_rate, "bandwidth": 0.0},
+        ),
+        "bandwidth": replace(fitted, rates={"bandwidth": 5 * preset.error_rate}),
+    }
+
+
+def build(training: Training, *, device: str | torch.device = "cpu") -> Filter:
+    """The untrained filter with all its runs; each run's parameters depend on its own seed alone."""
+    runs = []
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        for run in range(training.runs):
+            torch.manual_seed(1000 * training.seed + run)
+            runs.append(METHODS[training.method].build(training.networks))
+    return stack_runs(runs).to(device)
+
+
+def train(
+    training: Training, data: SequenceBatch, validation: SequenceBatch, folder: Path, *, watch: Watch | None = None
+) -> dict[str, Filter]:
+    """Train a method on the device of the data and return its filter after every stage, with all runs.
+
+    Args:
+        training: What to train, and how.
+        data: Sequences to learn from.
+        validation: Sequences that choose the best epoch.
+        folder: For checkpoints, from which an interrupted training goes on.
+        watch: Is told about every epoch.
+    """
+    method, device, known = METHODS[training.method], data.states.device, stages(training)
+    options: dict[str, Any] = {"num_runs": training.runs, "seed": training.seed, "watch": watch}
+    filter = build(training, device=device)
+    if method.starts_from is not None:
+        earlier = train(
+            replace(training, method=method.starts_from), data, validation, folder.parent / method.starts_from, watch=watch
+        )
+        adopt(filter, earlier[METHODS[method.starts_from].reported["default"]])
+    done: dict[str, Filter] = {}
+    for name in method.stages:
+        learner = filter
+        if name == "measurement" and not hasattr(filter, "measurement"):
+            # A filter without a measurement model gets the encoder of one that is trained alone.
+            learner = build(replace(training, method="TG-PF"), device=device)
+        fit(learner, known[name], data, validation, path=folder / f"{name}.safetensors", **options)
+        if learner is not filter:
+            filter.get_submodule("encoder").load_state_dict(learner.get_submodule("encoder").state_dict())
+        done[name] = copy.deepcopy(filter)
+    return done
+
+
+def adopt(filter: Filter, plain: Filter) -> None:
+    """Start an ``AdaptiveParticleFilter`` from a trained plain one: shared parts as they are, head and bandwidth twice."""
+    learned = plain.state_dict()
+    copied = {name.replace("measurement.heads.0.", "measurement.heads.1."): tensor for name, tensor in learned.items()}
+    copied |= {f"resampling_{name}": tensor for name, tensor in learned.items() if name.startswith("bandwidth.")}
+    filter.load_state_dict(learned | copied)
