@@ -14,6 +14,7 @@ RESAMPLERS = {
     "stop-gradient": resamplers.StopGradient(),
     "concrete": resamplers.Concrete(),
     "transport": OptimalTransport(num_iterations=8),
+    "diffusion": resamplers.Diffusion(num_steps=4),
     "truncated": resamplers.Truncated(),
     "importance": resamplers.ImportanceWeighted(),
     "pathwise": resamplers.ComponentPathwise(),

@@ -16,6 +16,8 @@ INNER = {
     "soft": resamplers.Soft(),
     "stop-gradient": resamplers.StopGradient(),
     "concrete": resamplers.Concrete(),
+    "transport": resamplers.OptimalTransport(),
+    "diffusion": resamplers.Diffusion(),
     "truncated": resamplers.Truncated(),
     "importance": resamplers.ImportanceWeighted(),
     "pathwise": resamplers.ComponentPathwise(),

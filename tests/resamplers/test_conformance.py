@@ -10,6 +10,7 @@ RULES = (selection.stratified, selection.systematic, selection.residual)
 CUT = {"unbiased_gradient": (), "no_gradient": INPUTS}
 SMOOTHED = {"smoothed": True, "unbiased_gradient": INPUTS}
 COPIES = {"smoothed": False, "unbiased_gradient": ("weights", "locs"), "no_gradient": ("bandwidth",)}
+BIASED = {"smoothed": False, "unbiased": False, "unbiased_gradient": (), "no_gradient": ("bandwidth",)}
 RIGID = {"smoothed": False, "unbiased_gradient": ("weights",), "no_gradient": ("locs", "bandwidth")}
 
 # Each resampler and what it promises.
@@ -20,7 +21,9 @@ RESAMPLERS = {
     "soft-detached-locations": (resamplers.Soft(detach_proposal=True, detach_locations=True), RIGID),
     "stop-gradient": (resamplers.StopGradient(), COPIES),
     "stop-gradient-detached-locations": (resamplers.StopGradient(detach_locations=True), RIGID),
-    "concrete": (resamplers.Concrete(), {"unbiased": False, "unbiased_gradient": (), "no_gradient": ("bandwidth",)}),
+    "concrete": (resamplers.Concrete(), BIASED),
+    "transport": (resamplers.OptimalTransport(), BIASED),
+    "diffusion": (resamplers.Diffusion(), BIASED),
     "truncated": (resamplers.Truncated(), CUT),
     "implicit": (resamplers.ImplicitlyReparameterized(), SMOOTHED),
     "importance": (resamplers.ImportanceWeighted(), SMOOTHED),

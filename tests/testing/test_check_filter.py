@@ -88,6 +88,9 @@ BIASED = {
     "concrete-0.5": (resamplers.Concrete(0.5), 0.2),
     "transport-0.1": (OptimalTransport(0.1), 0.1),
     "transport-0.5": (OptimalTransport(0.5), 0.2),
+    "diffusion": (resamplers.Diffusion(smoothing=0.0), 0.05),
+    "diffusion-smoothed": (resamplers.Diffusion(), 0.05),
+    "diffusion-flow": (resamplers.Diffusion(stochastic=False), 0.05),
 }
 
 
