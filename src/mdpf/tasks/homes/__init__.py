@@ -1,0 +1,1 @@
+"""Localisation in apartments never seen before, from images and a floor plan."""
