@@ -1,0 +1,1 @@
+"""Speed and memory, measured: what ``mdpf bench`` runs. Nothing here is needed to use the library."""
