@@ -48,9 +48,7 @@ class Problem(NamedTuple):
     cotangent: Tensor
 
     @staticmethod
-    def make(
-        batch: int, count: int, kernel: str, device: torch.device, *, origin: float = 0.0, radius: float = 10.0
-    ) -> "Problem":
+    def make(batch: int, count: int, kernel: str, device: torch.device, *, origin: float = 0.0, radius: float = 10.0) -> "Problem":
         """As many queries as components, each near one of them; ``origin`` and ``radius`` are in bandwidths."""
         family, size = LINEAR[kernel]
         generator = torch.Generator(device).manual_seed(0)

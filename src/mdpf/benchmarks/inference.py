@@ -12,7 +12,7 @@ from mdpf.recipes import bearings
 from mdpf.recipes.methods import METHODS
 
 COUNTS = (25, 250, 2_500, 25_000)
-SECONDS = 6.0
+SECONDS = 4.0
 
 
 class Online:
@@ -57,7 +57,7 @@ def cases(device: torch.device) -> Iterator[Case]:
 
 def latency_rows(step: Callable[[], object], count: int, execution: str, device: torch.device) -> list[Row]:
     """Median and 99th percentile of a step."""
-    sample = repeat(step, device, most=2000, seconds=SECONDS, warm_ups=20)
+    sample = repeat(step, device, most=1000, seconds=SECONDS, warm_ups=20)
     params = {"particles": count, "execution": execution, "steps": len(sample.wall)}
     late = Row("latency, 99th percentile", device.type, params, 1e3 * percentile(sample.wall, 0.99), "ms", [])
     return [*time_rows("latency", device, params, sample), late]

@@ -1,10 +1,12 @@
 """Clocks and memory gauges: warm up, wait for the device, take the median and the quartiles."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import torch
 
@@ -66,8 +68,7 @@ def quartiles(values: list[float]) -> list[float]:
 
 def percentile(values: list[float], share: float) -> float:
     """The smallest value that at least a share of all does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1))]
+    return sorted(values)[max(1, math.ceil(share * len(values))) - 1]
 
 
 def peak_memory(function: Callable[[], object], device: torch.device) -> int:
@@ -82,13 +83,10 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> int:
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         function()
-    results = profile.profiler.kineto_results  # type: ignore[union-attr]
+    results: Any = profile.profiler.kineto_results if profile.profiler is not None else None
     changes = [(event.start_ns(), event.nbytes()) for event in results.events() if event.name() == "[memory]"]
-    held = highest = 0
-    for _, change in sorted(changes, key=lambda entry: entry[0]):
-        held += change
-        highest = max(highest, held)
-    return highest
+    held = accumulate(change for _, change in sorted(changes))
+    return max(held, default=0)
 
 
 @contextmanager

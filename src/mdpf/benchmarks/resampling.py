@@ -1,8 +1,8 @@
 """One step of resampling from a mixture, forward and backward, on the (x, y, theta) state of the tracking tasks.
 
 A step draws as many particles as there are components and takes the gradient of their importance weights to weights, locations and
-bandwidths. A narrow cloud reaches ten bandwidths far, a wide one five hundred: there most pairs are so far apart that their densities
-are zero or denormal numbers, on which a processor is slow.
+bandwidths. A narrow cloud reaches ten bandwidths far, a wide one five hundred: there most pairs are so far apart that their
+densities are zero or denormal numbers, on which a processor is slow.
 """
 
 from collections.abc import Callable, Iterator

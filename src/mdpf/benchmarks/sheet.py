@@ -1,4 +1,4 @@
-"""Rows of measurements in a file: written after every case, so that whatever stops a measurement, the next call goes on from there."""
+"""Rows of measurements in a file, written after every case: whatever stops a measurement, the next call goes on from there."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -64,7 +64,8 @@ class Sheet:
 
     def _go_on(self, content: dict[str, Any]) -> None:
         now, then = provenance(0.0, device=self.device), Provenance(**content["provenance"])
-        if (now.revision, now.device, now.versions) == (then.revision, then.device, then.versions):
+        known = not now.revision.endswith("+changes")
+        if known and (now.revision, now.device, now.versions) == (then.revision, then.device, then.versions):
             self.rows = [Row(**row) for row in content["rows"]]
             self.done = content["done"]
             self._before = then.seconds

@@ -71,8 +71,12 @@ def _measure(
     if device.type != "cuda":
         return rows
     params = {**params, "execution": "recorded"}
+
+    def call() -> None:
+        function()
+
     try:
-        replay = capture(lambda: function() and None, generator)
+        replay = capture(call, generator)
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0][:200]
         return [*rows, Row(name, device.type, params, float("nan"), "ms", [], f"cannot be recorded: {reason}")]

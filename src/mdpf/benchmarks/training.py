@@ -16,6 +16,8 @@ from mdpf.benchmarks.measure import peak_memory, repeat, synchronize, threads
 from mdpf.benchmarks.sheet import Case, Row, memory_row, time_rows
 from mdpf.recipes import bearings
 from mdpf.recipes.methods import METHODS
+from mdpf.recipes.training import build, stages
+from mdpf.tasks.bearings import task
 from mdpf.training import adam
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
@@ -35,15 +37,15 @@ class Prepared(NamedTuple):
 
 def stage_of(config: bearings.Config) -> Stage:
     """The stage in which a method learns everything at once."""
-    return bearings.stages(config)[next(name for name in METHODS[config.method].stages if name != "measurement")]
+    return stages(bearings.training_of(config))[next(name for name in METHODS[config.method].stages if name != "measurement")]
 
 
 def prepare(config: bearings.Config, device: torch.device, execution: Execution, batch: int = 64) -> Prepared:
     """An update of a method on the training data, all of whose sequences count."""
-    filter = bearings.build(config, device=str(device))
+    filter = build(bearings.training_of(config), device=device)
     flat, stage = FlatParameters(filter, config.runs), replace(stage_of(config), batch=batch)
     generator = torch.Generator(device).manual_seed(0)
-    data = bearings.task().split("train", num_sequences=SEQUENCES).to(device)
+    data = task().split("train", num_sequences=SEQUENCES).to(device)
     update = Update(filter, flat, stage, data, adam.start(flat.values), flat.columns(stage.rates), generator, execution)
     update.start(torch.ones(config.runs, dtype=torch.bool, device=device))
     indices = torch.randint(SEQUENCES, (config.runs, batch), generator=generator, device=device)
