@@ -137,7 +137,7 @@ class DensityOnly:
 
 def test_implicit_refuses_a_kernel_without_cdf():
     mixture = Mixture(torch.zeros(2, 1), torch.tensor([0.5, 0.5]).log(), DensityOnly(Gaussian(torch.ones(1))))
-    with pytest.raises(TypeError, match="needs a kernel with a `cdf`, got DensityOnly. Use resamplers.ImportanceWeighted"):
+    with pytest.raises(TypeError, match="`scores` and `cdf`, got DensityOnly. Use resamplers.Importance"):
         resamplers.ImplicitlyReparameterized()(mixture, 3)
     assert resamplers.ImportanceWeighted()(mixture, 3, generator=seeded()).points.shape == (3, 1)
 

@@ -20,7 +20,7 @@ def broken(original, **changes):
     def inherit(name):
         return lambda self, *args, **options: getattr(original(self.parameter), name)(*args, **options)
 
-    for name in ("log_prob", "log_factors", "cdf", "sample", "variance"):
+    for name in ("log_prob", "log_factors", "scores", "cdf", "sample", "variance"):
         setattr(Mutant, name, changes.get(name, inherit(name)))
     Mutant.state_dim = property(lambda self: self.parameter.shape[-1])
     Mutant.space = property(lambda self: original(self.parameter).space)
@@ -85,6 +85,7 @@ MUTANTS = {
         "integral",
     ),
     "a normal's distribution function on the circle": (broken(VonMises, cdf=wrapped_normal_cdf), "cdf"),
+    "scores with the wrong sign": (broken(Gaussian, scores=lambda self, x, loc: x - loc), "scores"),
 }
 
 

@@ -45,6 +45,11 @@ class Biweight(NamedTuple):
         log_density = 2 * ((1 - u) * (1 + u)).log() - halfwidth.log() + math.log(15 / 16)
         return torch.where(outside, -math.inf, log_density)
 
+    def scores(self, x: Tensor, loc: Tensor) -> Tensor:
+        delta, halfwidth = deviation("Biweight.scores", x, loc, self.halfwidth)
+        u, _ = inside(delta, halfwidth)
+        return -4 * u / ((1 - u) * (1 + u) * halfwidth)
+
     def log_prob(self, x: Tensor, loc: Tensor) -> Tensor:
         return self.log_factors(x, loc).sum(-1)
 

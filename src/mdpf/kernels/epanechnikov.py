@@ -46,6 +46,11 @@ class Epanechnikov(NamedTuple):
         log_density = ((1 - u) * (1 + u)).log() - halfwidth.log() + math.log(3 / 4)
         return torch.where(outside, -math.inf, log_density)
 
+    def scores(self, x: Tensor, loc: Tensor) -> Tensor:
+        delta, halfwidth = deviation("Epanechnikov.scores", x, loc, self.halfwidth)
+        u, _ = inside(delta, halfwidth)
+        return -2 * u / ((1 - u) * (1 + u) * halfwidth)
+
     def log_prob(self, x: Tensor, loc: Tensor) -> Tensor:
         return self.log_factors(x, loc).sum(-1)
 

@@ -44,6 +44,10 @@ class Gaussian(NamedTuple):
         delta, scale = deviation("Gaussian.log_prob", x, loc, self.scale)
         return -0.5 * (delta / scale).square() - scale.log() - LOG_SQRT_TWO_PI
 
+    def scores(self, x: Tensor, loc: Tensor) -> Tensor:
+        delta, scale = deviation("Gaussian.scores", x, loc, self.scale)
+        return -delta / scale.square()
+
     def log_prob(self, x: Tensor, loc: Tensor) -> Tensor:
         return self.log_factors(x, loc).sum(-1)
 

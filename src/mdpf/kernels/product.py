@@ -50,6 +50,9 @@ class Product(NamedTuple):
     def log_factors(self, x: Tensor, loc: Tensor) -> Tensor:
         return self._per_coordinate("log_factors", lambda part, *pair: part.log_factors(*pair), x, loc)
 
+    def scores(self, x: Tensor, loc: Tensor) -> Tensor:
+        return self._per_coordinate("scores", lambda part, *pair: part.scores(*pair), x, loc)
+
     def cdf(self, x: Tensor, loc: Tensor) -> Tensor:
         return self._per_coordinate("cdf", lambda part, *pair: part.cdf(*pair), x, loc)
 
@@ -88,7 +91,7 @@ class Product(NamedTuple):
 
 
 def has_cdf(kernel: Kernel) -> TypeGuard[KernelWithCdf]:
-    """Whether a kernel, with all the parts of a product, offers ``log_factors`` and ``cdf``."""
+    """Whether a kernel, with all the parts of a product, offers ``log_factors``, ``scores`` and ``cdf``."""
     if isinstance(kernel, Product):
         return all(has_cdf(part) for part in kernel.parts)
     return isinstance(kernel, KernelWithCdf)

@@ -54,6 +54,10 @@ class KernelWithCdf(Kernel, Protocol):
         """One log-density per coordinate, ``[..., d]``; ``log_prob`` is their sum."""
         ...
 
+    def scores(self, x: Tensor, loc: Tensor) -> Tensor:
+        """The derivative of every log-factor to its own coordinate of ``x``, ``[..., d]``; zero where there is none."""
+        ...
+
     def cdf(self, x: Tensor, loc: Tensor) -> Tensor:
         """One distribution function per coordinate, ``[..., d]``; for angles continued over the full turns."""
         ...

@@ -46,6 +46,10 @@ class VonMises(NamedTuple):
     def log_factors(self, x: Tensor, loc: Tensor) -> Tensor:
         return von_mises_cdf.log_density(*deviation("VonMises.log_prob", x, loc, self.concentration))
 
+    def scores(self, x: Tensor, loc: Tensor) -> Tensor:
+        delta, concentration = deviation("VonMises.scores", x, loc, self.concentration)
+        return -concentration * delta.sin()
+
     def log_prob(self, x: Tensor, loc: Tensor) -> Tensor:
         return self.log_factors(x, loc).sum(-1)
 

@@ -41,8 +41,8 @@ class ImplicitlyReparameterized:
     def __call__(self, mixture: Mixture, num_particles: int, *, generator: Source = None) -> Draw:
         if not has_cdf(mixture.kernel):
             raise TypeError(
-                f"ImplicitlyReparameterized needs a kernel with a `cdf`, got {type(mixture.kernel).__name__}. "
-                "Use resamplers.ImportanceWeighted, which needs only log_prob."
+                "ImplicitlyReparameterized needs a kernel with `log_factors`, `scores` and `cdf`, "
+                f"got {type(mixture.kernel).__name__}. Use resamplers.ImportanceWeighted, which needs only log_prob."
             )
         with torch.no_grad():
             points = mixture.sample(num_particles, generator=generator, select=self.select)
@@ -67,7 +67,7 @@ def _jacobian(mixture: Mixture, points: Tensor) -> Tensor:
     pairs = x.expand(*points.shape[:-1], mixture.num_components, -1)
     log_factors = kernel.log_factors(pairs, locs)
     cdf = kernel.cdf(pairs, locs)
-    scores = _scores(kernel, pairs, locs)
+    scores = kernel.scores(pairs, locs)
 
     log_conditional = mixture.log_weights.unsqueeze(-2).expand(pairs.shape[:-1])
     rows = []
@@ -80,11 +80,3 @@ def _jacobian(mixture: Mixture, points: Tensor) -> Tensor:
         rows.append(torch.cat([slope, density.clamp_min(torch.finfo(density.dtype).tiny)], -1))
         log_conditional = log_conditional + log_factors[..., k]
     return torch.stack([torch.nn.functional.pad(row, (0, mixture.state_dim - row.shape[-1])) for row in rows], -2)
-
-
-def _scores(kernel: KernelWithCdf, x: Tensor, locs: Tensor) -> Tensor:
-    with torch.enable_grad():
-        leaf = x.detach().clone().requires_grad_()
-        log_factors = kernel.log_factors(leaf, locs.detach())
-        (scores,) = torch.autograd.grad(log_factors.sum(), leaf)
-    return scores

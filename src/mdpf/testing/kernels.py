@@ -122,6 +122,8 @@ def check_cdf(kernel: KernelWithCdf, *, generator: Generator) -> None:
     point = x.clone().requires_grad_()
     (slope,) = torch.autograd.grad(kernel.cdf(point, loc).sum(), point)
     _require_close(slope, kernel.log_factors(x, loc).exp(), "derivative of the cdf")
+    (score,) = torch.autograd.grad(kernel.log_factors(point, loc).sum(), point)
+    _require_close(kernel.scores(x, loc), score, "scores")
 
 
 def check_gradients(kernel: Kernel, *, generator: Generator) -> None:
