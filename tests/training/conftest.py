@@ -13,6 +13,13 @@ from mdpf.training.stages import Cosine, Stage
 TASK = bearings.task()
 NETWORKS = VectorNetworks(TASK.space, 2, (1.6, 1.6, 0.99, 0.99), (0.84, 0.84, 0.31), (0.1, 0.1, 0.001), hidden_dim=4)
 
+RESAMPLERS = {
+    "importance": resamplers.ImportanceWeighted,
+    "implicit": resamplers.ImplicitlyReparameterized,
+    "transport": resamplers.OptimalTransport,
+    "truncated": resamplers.Truncated,
+}
+
 
 def nll(posterior, states):
     return -posterior.log_prob(states.unsqueeze(-2)).squeeze(-1)
@@ -38,7 +45,7 @@ def make_single():
             return NETWORKS.recurrent_filter()
         if method == "adaptive":
             return NETWORKS.adaptive_filter(resamplers.ImportanceWeighted())
-        return NETWORKS.filter(resamplers.ImportanceWeighted() if method == "importance" else resamplers.Truncated())
+        return NETWORKS.filter(RESAMPLERS[method]())
 
     return make
 

@@ -13,7 +13,7 @@ from mdpf.training.stages import Cosine
 from mdpf.training.step import EXECUTIONS, Update, choose
 
 CPU = torch.device("cpu")
-METHODS = ("importance", "adaptive", "recurrent")
+METHODS = ("importance", "adaptive", "implicit", "transport", "recurrent")
 
 
 def trained(make_stack, make_stage, data, method, execution, device=CPU):

@@ -14,15 +14,20 @@ OLDEST_CAPABILITY = (8, 0)
 
 
 @torch.compiler.assume_constant_result
-@cache
 def fused_is_available(device: torch.device) -> bool:
     """Ask once per device; the answer cannot change while a program runs."""
+    return _ask(device)
+
+
+# By itself: a compiler looks through a cache, and would not take what is behind it for a constant.
+@cache
+def _ask(device: torch.device) -> bool:
     obstacle = _obstacle(device)
     if obstacle:
         warnings.warn(
             f"mixture_log_prob on {device} runs blockwise, several times slower than its fused form: {obstacle}.",
             MdpfWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return obstacle is None
 

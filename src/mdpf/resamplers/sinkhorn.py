@@ -133,7 +133,9 @@ def _balance(plan: Tensor, row_excess: Tensor, column_excess: Tensor) -> tuple[T
     factor = torch.linalg.cholesky_ex(system).L  # unlike cholesky, asks the device for no verdict
 
     right = column_root * (_apply(plan.mT, row_excess * row_root.square()) - column_excess)
-    column_change = column_root * torch.cholesky_solve(right.unsqueeze(-1), factor).squeeze(-1)
+    # Twice a triangular solve: torch.cholesky_solve takes memory on the way, which no recording of a graph allows.
+    halfway = torch.linalg.solve_triangular(factor, right.unsqueeze(-1), upper=False)
+    column_change = column_root * torch.linalg.solve_triangular(factor.mT, halfway, upper=True).squeeze(-1)
     row_change = -row_root.square() * (row_excess + _apply(plan, column_change))
     return row_change, column_change
 

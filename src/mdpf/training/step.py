@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
+from torch._dynamo import config as dynamo_config
 from torch.func import functional_call
 
 from mdpf import noise, trees
@@ -31,6 +32,7 @@ from mdpf.training.stages import Stage
 
 Execution = Literal["auto", "eager", "compiled", "captured"]
 EXECUTIONS = ("auto", "eager", "compiled", "captured")
+MOST_PROGRAMS = 1024
 WARM_UPS = 2  # Compiling, and whatever libraries allocate on first use, has to be over before a graph is recorded.
 
 # Compiling and recording are done one at a time; several trainings may otherwise share a process, each in a thread of its own.
@@ -205,7 +207,9 @@ class StepInPlace:
             self._draws[is_first] = (len(generator) if isinstance(generator, noise.Recorder) else 0) - before
             return found
         drawn = generator.take(self._draws[is_first])
-        return self._compiled(self.values, self._normal(belief, is_first), feature, action, observed, drawn)
+        # Every training of a process compiles this same method, for a filter of its own: that is no reason to give up.
+        with dynamo_config.patch(recompile_limit=MOST_PROGRAMS, accumulated_recompile_limit=MOST_PROGRAMS):
+            return self._compiled(self.values, self._normal(belief, is_first), feature, action, observed, drawn)
 
     def _evaluate(
         self,
