@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from mdpf.recipes import bearings, shifting, toy, variance
-from mdpf.recipes.methods import METHODS
+from mdpf.recipes import bearings_study, parts, shifting, toy, variance
 from mdpf.report import progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import toy as toy_figure
@@ -22,10 +21,18 @@ class Choices(NamedTuple):
     Args:
         seeds: How many independent runs, where the figure has runs; ``None`` for as many as the paper has.
         device: Where to compute: ``"cpu"``, ``"cuda"``.
+        preset: How long to train, where something is trained.
+        minutes: Stop in good order before so many minutes are over, where that takes long; the same call goes on.
+        jobs: How many parts to compute at once, where there are several.
+        work: The folder for what is needed to go on.
     """
 
     seeds: int | None = None
     device: str = "cpu"
+    preset: str = "fast"
+    minutes: float | None = None
+    jobs: int | None = None
+    work: Path = Path("runs")
 
 
 @dataclass(frozen=True)
@@ -49,11 +56,33 @@ def _run_toy(folder: Path, choices: Choices) -> object:
 
 
 def _run_bearings(folder: Path, choices: Choices) -> object:
-    work = Path("runs") / "bearings"
-    for method in METHODS:
-        with progress.epochs(CONSOLE) as watch:
-            bearings.study(bearings.Config(method, runs=choices.seeds or 11), folder, work=work, watch=watch)
-    return None
+    with progress.trainings(CONSOLE) as watch:
+        outcome = bearings_study.run(
+            folder,
+            work=choices.work / "bearings",
+            runs=choices.seeds or 11,
+            preset=choices.preset,
+            device=choices.device,
+            minutes=choices.minutes,
+            jobs=choices.jobs,
+            watch=watch,
+        )
+    return _tell(outcome)
+
+
+def _tell(outcome: parts.Outcome) -> parts.Outcome:
+    """Say what was done and what is left; what failed fails the call, after everything else had its turn."""
+    for name, seconds in outcome.seconds.items():
+        CONSOLE.print(f"Done: {name}, {seconds:.0f} s.", highlight=False)
+    for name, reason in outcome.left.items():
+        CONSOLE.print(f"Left: {name}. {reason}", highlight=False)
+    for name, error in outcome.failed.items():
+        CONSOLE.print(f"Failed: {name}. {type(error).__name__}: {error}", highlight=False, markup=False)
+    for error in outcome.failed.values():
+        raise error
+    if outcome.left:
+        CONSOLE.print("The same command goes on with what is left.")
+    return outcome
 
 
 def _draw_toy(folder: Path) -> list[Path]:

@@ -17,14 +17,32 @@ def reproduce_figure(
         int | None, typer.Option(help="How many independent runs; as many as the paper has by default.", min=1)
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    preset: Annotated[str, typer.Option(help="How long to train: paper, fast or quick.")] = "fast",
+    minutes: Annotated[float | None, typer.Option(help="Stop in good order before; the same call goes on.", min=0)] = None,
+    jobs: Annotated[int | None, typer.Option(help="How many methods to train at once.", min=1)] = None,
+    work: Annotated[Path, typer.Option(help="The folder for checkpoints.")] = Path("runs"),
+    unpack: Annotated[Path | None, typer.Option(help="Go on from what --pack wrote on another machine.")] = None,
+    pack: Annotated[Path | None, typer.Option(help="Write all that is needed to go on elsewhere into this file.")] = None,
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw from the results there are; compute nothing.")] = False,
 ) -> None:
     """Compute the results behind a figure of the paper and draw it."""
+    from mdpf.recipes import bearings, travel
+
+    choose("preset", preset, bearings.PRESETS)
     chosen = list(reproduce.FIGURES) if figure == "all" else [figure]
     for name in chosen:
         entry = choose("figure", name, reproduce.FIGURES)
         folder = out / (entry.folder or name)
         if not redraw:
-            entry.run(folder, reproduce.Choices(seeds, device_of(device)))
+            choices = reproduce.Choices(seeds, device_of(device), preset, minutes, jobs, work)
+            luggage = {"results": folder, "work": work / name}
+            if unpack is not None:
+                travel.unpack(unpack, luggage)
+            try:
+                entry.run(folder, choices)
+            finally:
+                if pack is not None:
+                    stayed = travel.pack(pack, luggage)
+                    OUT.print(f"Packed {pack}" + (f", without {', '.join(stayed)}" if stayed else "") + ".", highlight=False)
         for path in entry.draw(folder):
             OUT.print(f"Wrote {path}.", highlight=False)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mdpf.cli.app import OUT, app, choose
+from mdpf.cli.app import OUT, app, choose, device_of
 
 
 @app.command()
@@ -17,11 +17,12 @@ def train(
     particles: Annotated[int, typer.Option(help="How many, in training and evaluation.", min=1)] = 25,
     preset: Annotated[str, typer.Option(help="paper, fast or quick.")] = "fast",
     bound: Annotated[float, typer.Option(help="The largest change of a coordinate in one frame; the paper has 0.99.")] = 1.6,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path, typer.Option(help="The folder for checkpoints, results and weights.")] = Path("runs/bearings"),
 ) -> None:
     """Train a method on a task and evaluate it; goes on where it was interrupted."""
     from mdpf.evaluation.results import load
-    from mdpf.recipes import bearings
+    from mdpf.recipes import bearings, bearings_study
     from mdpf.recipes.methods import METHODS
     from mdpf.report.progress import epochs
 
@@ -30,7 +31,7 @@ def train(
     choose("preset", preset, bearings.PRESETS)
     config = bearings.Config(method, runs, seed, particles, preset, bound)
     with epochs(OUT) as watch:
-        paths = bearings.study(config, out, work=out / "training", watch=watch)
+        paths = bearings_study.study(config, out, work=out / "training", device=device_of(device), watch=watch)
     for path in paths:
         OUT.print(f"Wrote {path}.", highlight=False)
         if path.suffix == ".json":

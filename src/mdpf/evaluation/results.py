@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,14 @@ Json = Any
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a result comes from."""
+    """Where a result comes from; ``parts`` says what the seconds were spent on."""
 
     command: str
     revision: str
     versions: dict[str, str]
     device: str
     seconds: float
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ class Result:
         return order[(len(order) - 1) // 2]
 
 
-def provenance(seconds: float, *, device: torch.device | str = "cpu", command: Sequence[str] | None = None) -> Provenance:
-    """Describe where the numbers of this process come from.
+def provenance(
+    seconds: float | Mapping[str, float], *, device: torch.device | str = "cpu", command: Sequence[str] | None = None
+) -> Provenance:
+    """Describe where the numbers of this process come from; seconds of several parts are added up.
 
     The revision is that of the repository the package lies in, marked when files differ from it; ``MDPF_REVISION`` names it where
     there is no repository.
@@ -81,7 +84,9 @@ def provenance(seconds: float, *, device: torch.device | str = "cpu", command: S
         "mdpf": mdpf.__version__,
     }
     words = sys.argv if command is None else command
-    return Provenance(_command_line(words), revision(), versions, _device_name(torch.device(device)), round(seconds, 1))
+    parts = {name: round(value, 1) for name, value in seconds.items()} if isinstance(seconds, Mapping) else {}
+    total = round(sum(seconds.values()) if isinstance(seconds, Mapping) else seconds, 1)
+    return Provenance(_command_line(words), revision(), versions, _device_name(torch.device(device)), total, parts)
 
 
 def revision() -> str:
@@ -103,13 +108,22 @@ def revision() -> str:
 def save(result: Result, folder: str | Path) -> Path:
     """Write a result into ``folder`` under its own name; a file of another configuration is refused, not overwritten."""
     path = Path(folder) / result.file_name
-    if path.exists() and (old := load(path)).config != _plain(result.config):
-        raise FileExistsError(
-            f"Saving a result needs a folder without results of another configuration, got {str(path)!r} with "
-            f"{_difference(old.config, _plain(result.config))}. Choose another folder, or remove that file."
-        )
+    load_same(path, result.config)
     write_json(path, asdict(result))
     return path
+
+
+def load_same(path: str | Path, config: Mapping[str, Json]) -> Result | None:
+    """Read the result of this very configuration, if there is one; a result of another one is refused."""
+    if not Path(path).exists():
+        return None
+    old, new = load(path), _plain(config)
+    if old.config != new:
+        raise FileExistsError(
+            f"Saving a result needs a folder without results of another configuration, got {str(path)!r} with "
+            f"{_difference(old.config, new)}. Choose another folder, or remove that file."
+        )
+    return old
 
 
 def load(path: str | Path) -> Result:

@@ -1,36 +1,30 @@
-"""Bearings-only tracking: the paper's study, from the simulator to the result files.
+"""Bearings-only tracking: how every method is built and trained.
 
-Every method is trained on the same 5000 sequences of 17 frames with a label at every fourth, all its runs at once, and evaluated on
-5000 sequences of 150 frames with 25 particles. A folder holds the checkpoints of a method's training; whatever interrupts it, the
-same command goes on from the last whole epoch.
+Every method is trained on the same 5000 sequences of 17 frames with a label at every fourth, all its runs at once. A folder holds
+the checkpoints of a method's training; whatever interrupts it, the same command goes on from the last whole epoch.
 """
 
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from mdpf.evaluation.evaluate import Filter, evaluate
-from mdpf.evaluation.results import Result, provenance, save
+from mdpf.data.sequences import SequenceBatch
+from mdpf.evaluation.evaluate import Filter
 from mdpf.kernels import Gaussian, Kernel, Product, VonMises
-from mdpf.models import take_run
 from mdpf.recipes import training
-from mdpf.recipes.methods import METHODS, Method
+from mdpf.recipes.methods import METHODS
 from mdpf.recipes.networks import VectorNetworks
-from mdpf.recipes.training import Preset, Training
+from mdpf.recipes.training import Preset, Trained, Training
 from mdpf.tasks import bearings
 from mdpf.training import weights
+from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch
 from mdpf.training.objectives import Scoring
 from mdpf.training.stages import Cosine, Plateau
-
-# In an evaluation; a processor is fastest on what fits its caches.
-PARTICLES_AT_A_TIME = {"cpu": 25_000, "cuda": 1_500_000}
-
 
 PRESETS = {
     "paper": Preset(5e-4, 5e-4, 0.1, 800, 400, 1e-4, 800, Plateau()),
@@ -40,13 +34,14 @@ PRESETS = {
 
 
 class Sizes(NamedTuple):
-    """On how many sequences to train, and to be judged by how many."""
+    """How many sequences to train on, how many choose the best epoch, how many judge the outcome."""
 
     train: int = 5000
+    validation: int = 1000
     evaluation: int = 5000
 
 
-SIZES = {"paper": Sizes(), "fast": Sizes(), "quick": Sizes(train=2000, evaluation=500)}
+SIZES = {"paper": Sizes(), "fast": Sizes(), "quick": Sizes(2000, 500, 500)}
 
 
 @dataclass(frozen=True)
@@ -109,12 +104,23 @@ def _around(scale: float) -> Callable[[Tensor], Kernel]:
     return kernel
 
 
-def train(config: Config, folder: Path, *, device: str = "cpu", watch: Watch | None = None) -> dict[str, Filter]:
-    """Train a method and return its filter after every stage, with all runs; checkpoints go to ``folder``."""
-    task = bearings.task()
-    data = task.split("train", num_sequences=SIZES[config.preset].train).to(device)
-    validation = task.split("validation").to(device)
-    return training.train(training_of(config), data, validation, folder, watch=watch)
+def train(config: Config, work: Path, *, device: str = "cpu", watch: Watch | None = None, until: Deadline | None = None) -> Trained:
+    """Train a method; it goes on from its checkpoints in ``work``, one folder for each method, and one for the data."""
+    sizes = SIZES[config.preset]
+    data = split("train", sizes.train, folder=work / "data", device=device)
+    validation = split("validation", sizes.validation, folder=work / "data", device=device)
+    return training.train(training_of(config), data, validation, work, watch=watch, until=until)
+
+
+def split(name: str, num_sequences: int | None = None, *, folder: Path | None = None, device: str = "cpu") -> SequenceBatch:
+    """One part of the data; kept in ``folder``, so that a training goes on with the very same numbers on another machine."""
+    with training.SHARING:
+        return _split(name, num_sequences, folder, device)
+
+
+@lru_cache(maxsize=4)
+def _split(name: str, num_sequences: int | None, folder: Path | None, device: str) -> SequenceBatch:
+    return bearings.task().split(name, num_sequences=num_sequences, folder=folder).to(device)
 
 
 def load_run(path: Path) -> Filter:
@@ -130,44 +136,3 @@ def load_run(path: Path) -> Filter:
     filter = METHODS[config.method].build(networks(config))
     weights.fill(filter, saved)
     return filter.eval()
-
-
-def judge(
-    filter: Filter, config: Config, *, particles: int | None = None, num_sequences: int | None = None, device: str = "cpu"
-) -> dict[str, Tensor]:
-    """The metrics of every run on the evaluation split, each ``[R]``."""
-    task, particles = bearings.task(), particles or config.particles
-    data = task.split("evaluation", num_sequences=num_sequences or SIZES[config.preset].evaluation).to(device)
-    found = evaluate(
-        filter,
-        data,
-        prior=task.prior,
-        num_particles=particles,
-        runs=config.runs,
-        limit_lost=task.limit_lost,
-        batch=max(1, PARTICLES_AT_A_TIME[torch.device(device).type] // particles // config.runs),
-        generator=torch.Generator(device).manual_seed(config.seed),
-    )
-    return {name: values.cpu() for name, values in found.metrics.items()}
-
-
-def study(config: Config, folder: Path, *, work: Path, device: str = "cpu", watch: Watch | None = None) -> list[Path]:
-    """Train a method, evaluate every run, and write its result files and weights into ``folder``; checkpoints go to ``work``."""
-    start = time.monotonic()
-    method: Method = METHODS[config.method]
-    trained = train(config, work / config.method, device=device, watch=watch)
-    paths = []
-    for setting, stage in method.reported.items():
-        filter = trained[stage]
-        metrics = judge(filter, config, device=device)
-        runs = [
-            {"seed": 1000 * config.seed + run, "metrics": {name: value[run].item() for name, value in metrics.items()}}
-            for run in range(config.runs)
-        ]
-        notes = asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
-        result = Result("bearings", config.method, runs, notes, provenance(time.monotonic() - start, device=device), setting)
-        paths.append(save(result, folder))
-        name = Path(result.file_name).with_suffix(".safetensors").name
-        paths.append(folder / "weights" / name)
-        weights.save(paths[-1], take_run(filter, result.median_run()).cpu(), {"task": "bearings", **asdict(config), "runs": 1})
-    return paths

@@ -5,10 +5,11 @@ start from, and a preset that says how long and how fast.
 """
 
 import copy
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,11 +19,16 @@ from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.evaluate import Filter
 from mdpf.models import stack_runs
 from mdpf.recipes.methods import METHODS, Networks
+from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch, fit
 from mdpf.training.objectives import Scoring, Tracking
 from mdpf.training.stages import Cosine, Plateau, Stage
+from mdpf.training.step import PREPARING
 
 Prior = Callable[..., Tensor]
+
+# What several methods that are trained at once have in common is made by one of them, while the others wait.
+SHARING = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -110,47 +116,75 @@ def stages(training: Training) -> dict[str, Stage]:
     }
 
 
+class Trained(NamedTuple):
+    """A method's filter after every stage, with all runs, and what each stage took: preparing it and learning, in seconds."""
+
+    filters: dict[str, Filter]
+    seconds: dict[str, float]
+
+
 def build(training: Training, *, device: str | torch.device = "cpu") -> Filter:
     """The untrained filter with all its runs; each run's parameters depend on its own seed alone."""
     runs = []
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    # Layers are initialised from the one generator that belongs to everybody: nobody else may draw meanwhile.
+    with PREPARING, torch.random.fork_rng(devices=()):
         for run in range(training.runs):
-            torch.manual_seed(1000 * training.seed + run)
+            torch.default_generator.manual_seed(1000 * training.seed + run)
             runs.append(METHODS[training.method].build(training.networks))
     return stack_runs(runs).to(device)
 
 
 def train(
-    training: Training, data: SequenceBatch, validation: SequenceBatch, folder: Path, *, watch: Watch | None = None
-) -> dict[str, Filter]:
-    """Train a method on the device of the data and return its filter after every stage, with all runs.
+    training: Training,
+    data: SequenceBatch,
+    validation: SequenceBatch,
+    work: Path,
+    *,
+    watch: Watch | None = None,
+    until: Deadline | None = None,
+) -> Trained:
+    """Train a method on the device of the data.
 
     Args:
         training: What to train, and how.
         data: Sequences to learn from.
         validation: Sequences that choose the best epoch.
-        folder: For checkpoints, from which an interrupted training goes on.
+        work: For checkpoints, from which an interrupted training goes on: one folder for each method.
         watch: Is told about every epoch.
+        until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
     """
     method, device, known = METHODS[training.method], data.states.device, stages(training)
-    options: dict[str, Any] = {"num_runs": training.runs, "seed": training.seed, "watch": watch}
+    seconds: dict[str, float] = {}
+
+    def learn(filter: Filter, name: str, folder: str) -> None:
+        path = work / folder / f"{name}.safetensors"
+        options: dict[str, Any] = {"num_runs": training.runs, "seed": training.seed, "path": path}
+        found = fit(filter, known[name], data, validation, watch=watch, until=until, **options)
+        seconds.update({f"{name}, preparing": found.preparing, name: found.learning})
+
     filter = build(training, device=device)
     if method.starts_from is not None:
-        earlier = train(
-            replace(training, method=method.starts_from), data, validation, folder.parent / method.starts_from, watch=watch
-        )
-        adopt(filter, earlier[METHODS[method.starts_from].reported["default"]])
+        earlier = train(replace(training, method=method.starts_from), data, validation, work, watch=watch, until=until)
+        adopt(filter, earlier.filters[METHODS[method.starts_from].reported["default"]])
     done: dict[str, Filter] = {}
     for name in method.stages:
-        learner = filter
-        if name == "measurement" and not hasattr(filter, "measurement"):
-            # A filter without a measurement model gets the encoder of one that is trained alone.
-            learner = build(replace(training, method="TG-PF"), device=device)
-        fit(learner, known[name], data, validation, path=folder / f"{name}.safetensors", **options)
-        if learner is not filter:
-            filter.get_submodule("encoder").load_state_dict(learner.get_submodule("encoder").state_dict())
+        if name == "measurement":
+            # With one seed it comes out the same for every method: it is learned once, by the first who needs it.
+            with SHARING:
+                other = build(replace(training, method="TG-PF"), device=device)
+                learn(other, name, "measurement")
+            adopt_measurement(filter, other)
+        else:
+            learn(filter, name, training.method)
         done[name] = copy.deepcopy(filter)
-    return done
+    return Trained(done, seconds)
+
+
+def adopt_measurement(filter: Filter, other: Filter) -> None:
+    """Start from the encoder, and the measurement model if there is one, of a filter of which these parts are trained."""
+    for part in ("encoder", "measurement"):
+        if hasattr(filter, part):
+            filter.get_submodule(part).load_state_dict(other.get_submodule(part).state_dict())
 
 
 def adopt(filter: Filter, plain: Filter) -> None:

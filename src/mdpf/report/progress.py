@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -16,7 +17,7 @@ from mdpf.training.fit import Epoch
 def epochs(console: Console) -> Iterator[Callable[[Epoch], None]]:
     """Show a bar for every stage that reports its epochs; gives the function to report them to."""
     columns = (
-        TextColumn("{task.description:14}"),
+        TextColumn("{task.description:22}"),
         BarColumn(bar_width=30),
         TextColumn("{task.completed:.0f}/{task.total:.0f}"),
         TextColumn("loss {task.fields[train]:.3f}  validation {task.fields[validation]:.3f}"),
@@ -33,6 +34,30 @@ def epochs(console: Console) -> Iterator[Callable[[Epoch], None]]:
             bars.update(known[epoch.stage], completed=epoch.number, **numbers)
 
         yield watch
+
+
+@contextmanager
+def trainings(console: Console, *, every: int = 10) -> Iterator[Callable[[str, Epoch], None]]:
+    """As ``epochs`` for several methods at once; gives the function to report name and epoch to.
+
+    Where nobody watches (a log file), a line for one epoch in ``every`` takes the place of the bars.
+    """
+    if not console.is_terminal:
+        yield partial(_print_epoch, console, every)
+        return
+    with epochs(console) as watch:
+        yield lambda name, epoch: watch(epoch._replace(stage=f"{name} {epoch.stage}"))
+
+
+def _print_epoch(console: Console, every: int, name: str, epoch: Epoch) -> None:
+    if epoch.number % every and epoch.number not in (1, epoch.epochs):
+        return
+    console.print(
+        f"{name} {epoch.stage} {epoch.number}/{epoch.epochs}: loss {median(epoch.train):.3f}, "
+        f"validation {median(epoch.validation):.3f}, skipped {sum(epoch.skipped):.0f}, {epoch.seconds:.2f} s",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @contextmanager

@@ -12,14 +12,17 @@ from torch import Tensor, nn
 
 from mdpf.data.sequences import SequenceBatch, epoch_order
 from mdpf.training import adam, checkpoint, schedule
+from mdpf.training.deadline import Deadline, OutOfTime
 from mdpf.training.doors import check_data
 from mdpf.training.fingerprint import fingerprint
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
-from mdpf.training.step import Execution, Judgement, Update, choose, own_stream
+from mdpf.training.step import PREPARING, Execution, Judgement, Update, choose, own_stream
 
 # Writing a checkpoint is long if it takes more than so many seconds; then this many times as long passes before the next.
 LONG_WRITE, SPARING = 1.0, 10.0
+# Preparing a stage (compiling, recording) is not begun with fewer seconds left; what is cut off in it is lost.
+PREPARATION = {"eager": 0.0, "compiled": 30.0, "captured": 30.0}
 
 Watch = Callable[["Epoch"], None]
 
@@ -39,11 +42,16 @@ class Epoch(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """The end of a stage: the best parameters of every run, ``[R, P]``, their validation losses, and the history."""
+    """The end of a stage: the best parameters of every run, ``[R, P]``, their validation losses, and the history.
+
+    ``preparing`` and ``learning`` are the seconds it took, all calls together.
+    """
 
     values: Tensor
     validation: Tensor
     history: list[dict[str, Any]]
+    preparing: float
+    learning: float
 
 
 def fit(
@@ -57,6 +65,7 @@ def fit(
     path: str | Path | None = None,
     watch: Watch | None = None,
     execution: Execution = "auto",
+    until: Deadline | None = None,
 ) -> Fitted:
     """Train every run of a stacked filter for one stage; leaves the best parameters of each run in the filter.
 
@@ -74,6 +83,7 @@ def fit(
         watch: Is told about every epoch.
         execution: How an update is carried out: ``"eager"``, ``"compiled"`` or ``"captured"``, which give the same numbers up to
             rounding; by default captured on a CUDA device, eager elsewhere.
+        until: When time is over by it, the last whole epoch is written and ``OutOfTime`` is raised; the same call goes on.
     """
     flat = FlatParameters(filter, num_runs)
     device = flat.values.device
@@ -88,9 +98,10 @@ def fit(
     if state.goes_on(stage):
         # The stream is this call's own, as recording needs.
         with own_stream(device):
-            _train(filter, flat, stage, state, train, validation, seed, execution, _Notes(recipe, path, watch))
+            _train(filter, flat, stage, state, train, validation, seed, execution, _Notes(recipe, path, watch), until or Deadline())
     flat.values.copy_(state.best)
-    return Fitted(state.best, state.progress.best, state.history)
+    learning = sum(epoch["seconds"] for epoch in state.history)
+    return Fitted(state.best, state.progress.best, state.history, state.preparing, learning)
 
 
 def _train(
@@ -103,11 +114,21 @@ def _train(
     seed: int,
     execution: Execution,
     notes: "_Notes",
+    until: Deadline,
 ) -> None:
     generator = torch.Generator(flat.values.device)
-    update = Update(filter, flat, stage, train, state.adam, flat.columns(stage.rates), generator, execution)
-    judge = Judgement(filter, stage, validation, len(flat.values), generator, execution)
+    # The lock is taken here already, so that waiting for others counts neither as preparation nor for nothing.
+    with PREPARING:
+        until.require(PREPARATION[execution], f"preparing stage {stage.name}")
+        began = time.monotonic()
+        update = Update(filter, flat, stage, train, state.adam, flat.columns(stage.rates), generator, execution)
+        judge = Judgement(filter, stage, validation, len(flat.values), generator, execution)
+        state.preparing += time.monotonic() - began
+    longest = 0.0
     while state.goes_on(stage):
+        if until.left() < longest:
+            notes.write(state)
+            raise OutOfTime(f"Stage {stage.name} is to go on after epoch {state.epoch} of {stage.epochs}.")
         began = time.monotonic()
         generator.manual_seed(_epoch_seed(seed, stage.name, state.epoch))
         trained, norm = _train_epoch(update, state, stage, train.num_sequences, generator)
@@ -125,6 +146,7 @@ def _train(
             seconds=round(time.monotonic() - began, 2),
         )
         notes.take(entry, state, last=not state.goes_on(stage))
+        longest = max(longest, time.monotonic() - began)
 
 
 class _Notes:
@@ -140,14 +162,19 @@ class _Notes:
 
     def take(self, entry: Epoch, state: "_State", *, last: bool) -> None:
         state.history.append(entry._asdict())
-        if self._path is not None and (last or time.monotonic() >= self._due):
+        if last or time.monotonic() >= self._due:
             began = time.monotonic()
-            notes = {"recipe": self._recipe, "epoch": state.epoch, "history": state.history}
-            checkpoint.save(self._path, state.tensors(), notes)
+            self.write(state, finished=last)
             took = time.monotonic() - began
             self._due = time.monotonic() + (SPARING * took if took > LONG_WRITE else 0.0)
         if self._watch is not None:
             self._watch(entry)
+
+    def write(self, state: "_State", *, finished: bool = False) -> None:
+        """Write the checkpoint: all that is needed to go on; of a finished stage that is what it found."""
+        if self._path is not None and state.epoch:
+            notes = {"recipe": self._recipe, "epoch": state.epoch, "history": state.history, "preparing": state.preparing}
+            checkpoint.save(self._path, state.tensors(finished=finished), notes | {"finished": finished})
 
 
 class _State:
@@ -160,6 +187,7 @@ class _State:
         self.progress = schedule.start(num_runs)
         self.epoch = 0
         self.history: list[dict[str, Any]] = []
+        self.preparing = 0.0
 
     def goes_on(self, stage: Stage) -> bool:
         return self.epoch < stage.epochs and bool(self.progress.active.any())
@@ -170,10 +198,11 @@ class _State:
         self.progress = schedule.advance(stage.schedule, self.progress, losses.cpu(), self.epoch)
         self.epoch += 1
 
-    def tensors(self) -> dict[str, Tensor]:
-        parts = {"values": self.values, "best": self.best}
-        parts |= {f"adam.{name}": tensor for name, tensor in self.adam._asdict().items()}
-        return parts | {f"progress.{name}": tensor for name, tensor in self.progress._asdict().items()}
+    def tensors(self, *, finished: bool) -> dict[str, Tensor]:
+        parts = {"best": self.best} | {f"progress.{name}": tensor for name, tensor in self.progress._asdict().items()}
+        if finished:
+            return parts
+        return parts | {"values": self.values} | {f"adam.{name}": tensor for name, tensor in self.adam._asdict().items()}
 
     def restore(self, saved: checkpoint.Checkpoint, recipe: dict[str, str], path: str | Path) -> None:
         theirs = saved.notes.get("recipe", {})
@@ -184,12 +213,13 @@ class _State:
                 "differ. Choose another folder, or remove that file to start anew."
             )
         tensors = saved.tensors
-        self.values.copy_(tensors["values"])
         self.best = tensors["best"].to(self.best.device)
-        for name, tensor in self.adam._asdict().items():
-            tensor.copy_(tensors[f"adam.{name}"])
         self.progress = schedule.Progress(*(tensors[f"progress.{name}"] for name in schedule.Progress._fields))
-        self.epoch, self.history = saved.notes["epoch"], saved.notes["history"]
+        self.epoch, self.history, self.preparing = (saved.notes[name] for name in ("epoch", "history", "preparing"))
+        if not saved.notes["finished"]:
+            self.values.copy_(tensors["values"])
+            for name, tensor in self.adam._asdict().items():
+                tensor.copy_(tensors[f"adam.{name}"])
 
 
 def _train_epoch(

@@ -1,0 +1,192 @@
+"""The study at a tiny size: whatever interrupts it, the numbers are those of an undisturbed one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from mdpf.evaluation import results
+from mdpf.recipes import bearings, bearings_study, training
+from mdpf.recipes.bearings_study import Scope
+from mdpf.recipes.travel import pack, unpack
+from mdpf.training import checkpoint
+from mdpf.training.deadline import Deadline
+from mdpf.training.stages import Cosine
+
+TINY = bearings.Preset(2e-3, 2e-3, 0.5, 2, 1, 1e-3, 1, Cosine())
+SIZES = bearings.Sizes(96, 8, 4)
+SCOPE = Scope(particles=(30,), num_sequences=2, oracle_particles=0)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setitem(bearings.PRESETS, "tiny", TINY)
+    monkeypatch.setitem(bearings.SIZES, "tiny", SIZES)
+
+
+def study(folder, *, methods=("MDPF", "A-MDPF", "TG-PF"), watch=None, scope=SCOPE, **options):
+    return bearings_study.run(
+        folder / "results", work=folder / "work", methods=methods, runs=2, preset="tiny", watch=watch, scope=scope, **options
+    )
+
+
+def numbers(folder):
+    """Runs by file, which do not depend on who made them and when."""
+    files = sorted((folder / "results").glob("[A-Z]*.json"))
+    return {file.name: json.loads(file.read_text())["runs"] for file in files}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(bearings.PRESETS, "tiny", TINY)
+        patch.setitem(bearings.SIZES, "tiny", SIZES)
+        outcome = study(folder)
+    assert not outcome.left
+    assert not outcome.failed
+    return folder
+
+
+def test_study_writes_every_result_with_its_weights_and_the_time_of_its_parts(undisturbed):
+    methods = {"MDPF": ("", "@mse", "@n-30"), "A-MDPF": ("", "@mse", "@n-30"), "TG-PF": ("", "@n-30")}
+    assert set(numbers(undisturbed)) == {f"{name}{end}.json" for name, ends in methods.items() for end in ends}
+    found = results.load(undisturbed / "results" / "MDPF@mse.json")
+    assert [run["seed"] for run in found.runs] == [0, 1]
+    stages = ["measurement", "likelihood", "refinement"]
+    assert [*found.provenance.parts] == [part for name in stages for part in (f"{name}, preparing", name)] + ["evaluation"]
+    assert found.provenance.seconds == pytest.approx(sum(found.provenance.parts.values()), abs=0.5)
+    assert "refinement" not in results.load(undisturbed / "results" / "MDPF.json").provenance.parts
+    (call,) = results.read_json(undisturbed / "results" / "calls.json")
+    assert {"MDPF", "TG-PF", "A-MDPF with 30 particles"} <= call["parts"].keys()
+    assert call["left"] == {}
+
+
+def test_weights_are_those_of_the_median_run(undisturbed):
+    """Judged alone, from its file, the run has the likelihood it had among the others, up to its own random numbers."""
+    folder = undisturbed / "results"
+    found = results.load(folder / "MDPF.json")
+    filter = bearings.load_run(folder / "weights" / "MDPF.safetensors")
+    config = bearings.Config("MDPF", runs=2, preset="tiny")
+    trained = bearings.train(config, undisturbed / "work").filters["likelihood"]
+    for name, parameter in trained.named_parameters():
+        assert torch.equal(filter.get_parameter(name), parameter[found.median_run()])
+
+
+def test_done_parts_are_not_done_again(undisturbed):
+    before = {path: path.stat().st_mtime_ns for path in (undisturbed / "results").rglob("*") if path.name != "calls.json"}
+    assert study(undisturbed).seconds == {}
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_study_of_another_configuration_is_refused_before_anything_is_done(undisturbed):
+    before = {path: path.read_bytes() for path in undisturbed.rglob("*") if path.is_file()}
+    with pytest.raises(FileExistsError, match="results of another configuration.*seed=0 where this has 3"):
+        study(undisturbed, seed=3)
+    assert {path: path.read_bytes() for path in undisturbed.rglob("*") if path.is_file()} == before
+
+
+def test_stopped_after_every_epoch_and_carried_elsewhere_it_ends_with_the_same_numbers(undisturbed, tmp_path, monkeypatch):
+    """Every call makes one epoch, then its time is over; the next one goes on somewhere else with what was packed."""
+    methods, scope, places = ("MDPF",), Scope((), 0, 0), []
+    monkeypatch.setattr(bearings_study, "Deadline", lambda *seconds: places[-1][1])
+    for call in range(10):
+        place, until = tmp_path / str(call), Deadline()
+        if places:
+            unpack(tmp_path / "luggage.tar", {"results": place / "results", "work": place / "work"})
+        places.append((place, until))
+        outcome = study(place, methods=methods, scope=scope, watch=lambda name, epoch, until=until: until.stop())
+        assert pack(tmp_path / "luggage.tar", {"results": place / "results", "work": place / "work"}) == []
+        if not outcome.left:
+            break
+        assert "is to go on after epoch" in outcome.left["MDPF"] or "No time is left for preparing" in outcome.left["MDPF"]
+    assert len(places) > 2
+    theirs = numbers(undisturbed)
+    assert numbers(place) == {name: theirs[name] for name in ("MDPF.json", "MDPF@mse.json")}
+    assert len(results.read_json(place / "results" / "calls.json")) == len(places)
+
+
+@pytest.mark.slow
+def test_methods_trained_at_once_have_the_same_numbers(undisturbed, tmp_path):
+    study(tmp_path, jobs=3, scope=Scope((), 0, 0))
+    theirs = numbers(undisturbed)
+    assert numbers(tmp_path) == {name: runs for name, runs in theirs.items() if "@n-" not in name}
+
+
+PROGRAM = """
+import os, signal, sys
+sys.path[:] = {path!r}
+from pathlib import Path
+from mdpf.recipes import bearings, bearings_study
+from mdpf.training.stages import Cosine
+from mdpf.training.objectives import Tracking
+bearings.PRESETS["tiny"] = bearings.{tiny!r}
+bearings.SIZES["tiny"] = bearings.{sizes!r}
+calls, objective = 0, Tracking.__call__
+
+def deadly(*args, **options):
+    global calls
+    calls += 1
+    if calls == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return objective(*args, **options)
+
+Tracking.__call__ = deadly
+folder = Path({folder!r})
+scope = bearings_study.Scope((), 0, 0)
+bearings_study.run(folder / "results", work=folder / "work", methods=("MDPF",), runs=2, preset="tiny", scope=scope)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_numbers(undisturbed, tmp_path):
+    """An epoch is two batches and one of validation, the noise of the first is recorded in one more call; the second epoch dies."""
+    program = PROGRAM.format(path=sys.path, tiny=TINY, sizes=SIZES, folder=str(tmp_path))
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    died = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert not (tmp_path / "results").exists()
+    assert checkpoint.load(tmp_path / "work" / "MDPF" / "likelihood.safetensors").notes["epoch"] == 1
+    study(tmp_path, methods=("MDPF",), scope=Scope((), 0, 0))
+    theirs = numbers(undisturbed)
+    assert numbers(tmp_path) == {name: theirs[name] for name in ("MDPF.json", "MDPF@mse.json")}
+
+
+def test_oracle_is_a_part_of_the_study(tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(bearings_study.oracle, "study", lambda folder, **options: asked.update(options))
+    monkeypatch.setattr(bearings_study, "study", lambda *args, **options: None)
+    study(tmp_path, methods=("MDPF",), scope=Scope((), 0, oracle_particles=20, oracle_fitting=2))
+    assert asked == {"device": "cpu", "particles": 20, "num_sequences": 4, "num_fitting": 2, "seed": 0}
+
+
+def test_finished_checkpoints_hold_nothing_but_what_was_found(undisturbed):
+    for path in (undisturbed / "work").rglob("*.safetensors"):
+        found = checkpoint.load(path)
+        assert found.notes["finished"]
+        assert not any(name == "values" or name.startswith("adam") for name in found.tensors)
+
+
+def test_all_methods_start_from_one_measurement_model(tmp_path, monkeypatch):
+    started = {}
+    monkeypatch.setattr(training, "fit", lambda filter, stage, *args, **options: _note(started, filter, stage, options))
+    for method in ("MDPF", "LSTM", "SR-PF"):
+        bearings.train(bearings.Config(method, runs=2, preset="tiny"), tmp_path)
+    first = {part: value for part, value in started[0][1].items()}
+    for name, parameters in started.values():
+        for part in first.keys() & parameters.keys():
+            assert torch.equal(first[part], parameters[part]), (name, part)
+
+
+def _note(started, filter, stage, options):
+    if stage.name != "measurement":
+        parts = {name: value.clone() for name, value in filter.state_dict().items() if name.startswith(("encoder", "measurement"))}
+        started[len(started)] = (str(options["path"]), parts)
+    return type("Found", (), {"preparing": 0.0, "learning": 0.0})()
