@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Pairs in a block. On a CPU two matrices of that size should stay in the second-level cache; on a CUDA device, where this way is
-# only the fallback, a block has to fill the device.
+# Pairs in a block of single precision; of double precision, half as many. On a CPU two matrices of that size should stay in the
+# second-level cache; on a CUDA device, where this way is only the fallback, a block has to fill the device.
 PAIRS_PER_BLOCK = {"cpu": 2**18, "cuda": 2**24}
 
 
@@ -30,6 +30,7 @@ class Buffers:
     def __init__(self, shape: tuple[int, int, int], dtypes: Sequence[torch.dtype], device: torch.device):
         self._shape = batch, rows, columns = shape
         budget = PAIRS_PER_BLOCK.get(device.type, PAIRS_PER_BLOCK["cpu"])
+        budget = budget * torch.float32.itemsize // max(dtype.itemsize for dtype in dtypes)
         self._high = max(1, min(budget // max(1, columns), rows))
         self._deep = max(1, min(budget // max(1, rows * columns), batch))
         size = self._deep * self._high * columns
