@@ -1,6 +1,8 @@
 """What every test shares: one thread, a random stream of its own, and the precisions."""
 
+import importlib.util
 import zlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,6 +24,15 @@ def dtype(request):
 @pytest.fixture(params=[(), (3,), (2, 3)], ids=["unbatched", "batch3", "batch2x3"])
 def batch(request):
     return request.param
+
+
+@pytest.fixture(scope="session")
+def records():
+    """The module ``records.py`` beside this file; what it imports, few tests need."""
+    spec = importlib.util.spec_from_file_location("records", Path(__file__).with_name("records.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pytest_collection_modifyitems(items):

@@ -105,18 +105,19 @@ def walk(homes: Sequence[Home], count: int, length: int, *, seed: int, numbers: 
     return Walks(states.float(), odometry(states, generator=generator).float(), torch.from_numpy(np.concatenate(where)[order]))
 
 
-def odometry(
-    states: Tensor, *, scale: float = ODOMETRY_SCALE, concentration: float = ODOMETRY_CONCENTRATION, generator: Source = None
-) -> Tensor:
-    """The steps between poses seen by whoever walks, with noise: ``[*batch, T, 3]`` to ``[*batch, T - 1, 3]``.
+def odometry(states: Tensor, *, generator: Source = None) -> Tensor:
+    """The steps between poses seen by whoever walks, with noise: ``[*batch, T, 3]`` to ``[*batch, T - 1, 3]``."""
+    return odometry_noise(relative(states[..., :-1, :], states[..., 1:, :]), generator=generator)
 
-    The noise of the turn is not wrapped back.
-    """
+
+def odometry_noise(
+    steps: Tensor, *, scale: float = ODOMETRY_SCALE, concentration: float = ODOMETRY_CONCENTRATION, generator: Source = None
+) -> Tensor:
+    """Add the noise of odometry to true steps ``[..., 3]``; the sum of turn and noise is not wrapped back."""
     generator = noise.source(generator)
-    true = relative(states[..., :-1, :], states[..., 1:, :])
-    shift = scale * noise.normal((*true.shape[:-1], 2), true, generator)
-    turn = VonMises(true.new_tensor([concentration])).sample(torch.zeros_like(true[..., 2:]), generator=generator)
-    return true + torch.cat([shift, turn], -1)
+    shift = scale * noise.normal((*steps.shape[:-1], 2), steps, generator)
+    turn = VonMises(steps.new_tensor([concentration])).sample(torch.zeros_like(steps[..., 2:]), generator=generator)
+    return steps + torch.cat([shift, turn], -1)
 
 
 def relative(before: Tensor, after: Tensor) -> Tensor:
