@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mdpf.ops import deviations, features
 from mdpf.ops.binary import LN_2, LOG2_E, units
@@ -38,7 +38,7 @@ def _power_of_two_(scores: Tensor) -> Tensor:
     A denormal number, even in a product, costs a processor fifty times as much as another.
     """
     lowest = math.log2(torch.finfo(scores.dtype).tiny) + HEADROOM
-    return nn.functional.threshold_(scores, lowest, -torch.inf).exp2_()
+    return torch.threshold_(scores, lowest, -torch.inf).exp2_()
 
 
 class Sums(NamedTuple):
