@@ -5,7 +5,7 @@ action)`` as often as observations arrive, or ``belief, trajectory = pf(belief, 
 """
 
 from mdpf import kernels, modes, noise, resamplers, selection
-from mdpf.filters import AdaptiveParticleFilter, Belief, ParticleFilter, Trajectory, scan
+from mdpf.filters import AdaptiveParticleFilter, Belief, ParticleFilter, Trajectory, prepare, scan
 from mdpf.mixture import Mixture
 from mdpf.spaces import StateSpace
 from mdpf.trees import detach
@@ -23,6 +23,7 @@ __all__ = [
     "kernels",
     "modes",
     "noise",
+    "prepare",
     "resamplers",
     "scan",
     "selection",

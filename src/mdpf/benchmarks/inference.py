@@ -1,17 +1,20 @@
 """One step of a trained filter, as on a robot: how long it takes for one sequence, and how often longer."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from mdpf.benchmarks.measure import percentile, repeat
+from mdpf.benchmarks.measure import percentile, repeat, synchronize
 from mdpf.benchmarks.sheet import Case, Row, time_rows
 from mdpf.filters.belief import Belief
+from mdpf.filters.prepared import Execution, prepare
 from mdpf.recipes import bearings
 from mdpf.recipes.methods import METHODS
 
 COUNTS = (25, 250, 2_500, 25_000)
+EXECUTIONS: dict[str, tuple[Execution, ...]] = {"cpu": ("compiled",), "cuda": ("recorded", "both")}
 SECONDS = 4.0
 
 
@@ -41,6 +44,11 @@ class Online:
     def __call__(self) -> tuple[Belief, object]:
         return self.filter.step(self.belief, self.feature, generator=self.generator)  # type: ignore[operator]
 
+    def prepared(self, execution: Execution) -> Callable[[], object]:
+        """The same after ``prepare``."""
+        step = prepare(self.filter, self.belief, self.feature, execution=execution, generator=self.generator)  # type: ignore[arg-type]
+        return lambda: step(self.belief, self.feature)
+
 
 def cases(device: torch.device) -> Iterator[Case]:
     """The latency of one sequence, with one thread on a processor."""
@@ -51,8 +59,22 @@ def cases(device: torch.device) -> Iterator[Case]:
 
         return measure
 
+    def ready(count: int, execution: Execution) -> Callable[[], list[Row]]:
+        def measure() -> list[Row]:
+            began = time.perf_counter()
+            step = Online("MDPF", count, (), device).prepared(execution)
+            synchronize(device)
+            params = {"particles": count, "execution": execution}
+            seconds = Row("seconds to prepare", device.type, params, time.perf_counter() - began, "s", [])
+            return [seconds, *latency_rows(step, count, execution, device)]
+
+        return measure
+
     for count in COUNTS:
         yield Case(f"N {count}, eager", eager(count))
+    for execution in EXECUTIONS[device.type]:
+        for count in COUNTS:
+            yield Case(f"N {count}, {execution}", ready(count, execution))
 
 
 def latency_rows(step: Callable[[], object], count: int, execution: str, device: torch.device) -> list[Row]:

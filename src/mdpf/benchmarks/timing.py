@@ -14,7 +14,7 @@ from mdpf.benchmarks.sheet import Case, Row, memory_row, time_rows
 from mdpf.benchmarks.training import prepare
 from mdpf.recipes import bearings
 from mdpf.recipes.methods import METHODS
-from mdpf.training.step import capture, own_stream
+from mdpf.recording import capture, own_stream
 
 BATCH = 24
 COUNTS = {"cuda": (25, 100, 400, 1600), "cpu": (25, 50, 100, 200)}

@@ -17,11 +17,12 @@ from mdpf.benchmarks.sheet import Case, Row, memory_row, time_rows
 from mdpf.recipes import bearings
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.training import build, stages
+from mdpf.recording import capture, own_stream
 from mdpf.tasks.bearings import task
 from mdpf.training import adam
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
-from mdpf.training.step import Execution, Update, capture, own_stream
+from mdpf.training.step import Execution, Update
 
 RUNS = {"cuda": (1, 11, 55), "cpu": (1, 11)}
 RUNS_OF_METHODS = {"cuda": 11, "cpu": 1}

@@ -4,6 +4,7 @@ from mdpf.filters.adaptive import AdaptiveParticleFilter
 from mdpf.filters.belief import Belief, StepInfo, Trajectory
 from mdpf.filters.generative import bootstrap, regularized
 from mdpf.filters.particle import ParticleFilter
+from mdpf.filters.prepared import PreparedStep, prepare
 from mdpf.filters.recurrent import RecurrentBelief, RecurrentFilter
 from mdpf.filters.scan import collect_trajectory, scan
 from mdpf.filters.weights import effective_sample_size, reweight
@@ -12,6 +13,7 @@ __all__ = [
     "AdaptiveParticleFilter",
     "Belief",
     "ParticleFilter",
+    "PreparedStep",
     "RecurrentBelief",
     "RecurrentFilter",
     "StepInfo",
@@ -19,6 +21,7 @@ __all__ = [
     "bootstrap",
     "collect_trajectory",
     "effective_sample_size",
+    "prepare",
     "regularized",
     "reweight",
     "scan",

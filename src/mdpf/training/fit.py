@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from mdpf.data.sequences import SequenceBatch, epoch_order
+from mdpf.recording import own_stream
 from mdpf.training import adam, checkpoint, schedule
 from mdpf.training.deadline import Deadline, OutOfTime
 from mdpf.training.doors import check_data
 from mdpf.training.fingerprint import fingerprint
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
-from mdpf.training.step import PREPARING, Execution, Judgement, Update, choose, own_stream
+from mdpf.training.step import PREPARING, Execution, Judgement, Update, choose
 
 # Writing a checkpoint is long if it takes more than so many seconds; then this many times as long passes before the next.
 LONG_WRITE, SPARING = 1.0, 10.0

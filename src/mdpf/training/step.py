@@ -26,6 +26,7 @@ from mdpf import noise, trees
 from mdpf.checks import MdpfWarning
 from mdpf.data.sequences import SequenceBatch
 from mdpf.filters.belief import Belief, StepInfo
+from mdpf.recording import capture
 from mdpf.training import adam
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
@@ -33,7 +34,6 @@ from mdpf.training.stages import Stage
 Execution = Literal["auto", "eager", "compiled", "captured"]
 EXECUTIONS = ("auto", "eager", "compiled", "captured")
 MOST_PROGRAMS = 1024
-WARM_UPS = 2  # Compiling, and whatever libraries allocate on first use, has to be over before a graph is recorded.
 
 # Compiling and recording are done one at a time; several trainings may otherwise share a process, each in a thread of its own.
 PREPARING = threading.RLock()
@@ -267,32 +267,3 @@ def _installed(step: StepInPlace | None, values: Tensor | None = None) -> Iterat
     finally:
         step.values = None
         del step.filter.step
-
-
-def capture(function: Callable[[], None], generator: Generator) -> Callable[[], None]:
-    """Record what a function does to tensors that stay where they are; the replay does it again.
-
-    Call it on a stream of its own. Random numbers of the replay come from ``generator``.
-    """
-    for _ in range(WARM_UPS):
-        function()
-    torch.cuda.current_stream().synchronize()
-    graph = torch.cuda.CUDAGraph()
-    graph.register_generator_state(generator)
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
-        function()
-    return graph.replay
-
-
-@contextmanager
-def own_stream(device: torch.device) -> Iterator[None]:
-    """Work on a stream of one's own, as recording needs; nothing on a CPU."""
-    if device.type != "cuda":
-        yield
-        return
-    outer, stream = torch.cuda.current_stream(device), torch.cuda.Stream(device)
-    stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
-    stream.synchronize()
