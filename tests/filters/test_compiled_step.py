@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mdpf import noise, resamplers, trees
+from mdpf import noise, trees
 
 # Operators whose result the host needs before it can go on: a value, or a shape that depends on values.
 WAITING = {"_local_scalar_dense", "item", "is_nonzero", "nonzero", "masked_select", "unique", "_unique2", "bincount", "equal"}
@@ -48,10 +48,7 @@ def test_step_never_waits_for_the_device(make_filter, make_data, resampler, adap
 # While it traces, torch builds an autograd function in a way it warns of itself.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("source", ["global stream", "drawn beforehand"])
-def test_step_compiles_without_a_break(make_filter, make_data, resampler, source, request, generator):
-    if isinstance(resampler, resamplers.ImplicitlyReparameterized):
-        reason = "it differentiates the kernel inside the step, which torch does not trace by default"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True, raises=torch._dynamo.exc.Unsupported))
+def test_step_compiles_without_a_break(make_filter, make_data, resampler, source, generator):
     pf = make_filter(resampler)
     particles, observations, actions = make_data(generator)
     observed = torch.tensor([True, False, True])
