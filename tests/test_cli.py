@@ -24,6 +24,7 @@ def call(*words):
             ("train", "bearings", "MDPF", "--preset", "nothing"),
             "needs a known preset, got 'nothing'. Known are: paper, fast, quick",
         ),
+        (("reproduce", "bearings", "--methods", "MDPF, nothing"), "needs a known method, got 'nothing'. Known are: MDPF"),
         (("diagnose", "nothing"), "needs a known model, got 'nothing'."),
         (("diagnose", "nothing.safetensors"), "nothing.safetensors"),
         (("reproduce", "shifting", "--redraw", "--out", "nowhere"), "IRG.json"),

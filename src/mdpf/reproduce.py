@@ -25,6 +25,7 @@ class Choices(NamedTuple):
         minutes: Stop in good order before so many minutes are over, where that takes long; the same call goes on.
         jobs: How many parts to compute at once, where there are several.
         work: The folder for what is needed to go on.
+        methods: Which methods, where a figure compares several; ``None`` for all of them.
     """
 
     seeds: int | None = None
@@ -33,6 +34,7 @@ class Choices(NamedTuple):
     minutes: float | None = None
     jobs: int | None = None
     work: Path = Path("runs")
+    methods: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def _run_bearings(folder: Path, choices: Choices) -> object:
         outcome = bearings_study.run(
             folder,
             work=choices.work / "bearings",
+            methods=choices.methods or bearings_study.ORDER,
             runs=choices.seeds or 11,
             preset=choices.preset,
             device=choices.device,

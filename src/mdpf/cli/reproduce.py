@@ -20,6 +20,7 @@ def reproduce_figure(
     preset: Annotated[str, typer.Option(help="How long to train: paper, fast or quick.")] = "fast",
     minutes: Annotated[float | None, typer.Option(help="Stop in good order before; the same call goes on.", min=0)] = None,
     jobs: Annotated[int | None, typer.Option(help="How many methods to train at once.", min=1)] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these methods, in this order: MDPF,TG-PF.")] = None,
     work: Annotated[Path, typer.Option(help="The folder for checkpoints.")] = Path("runs"),
     unpack: Annotated[Path | None, typer.Option(help="Go on from what --pack wrote on another machine.")] = None,
     pack: Annotated[Path | None, typer.Option(help="Write all that is needed to go on elsewhere into this file.")] = None,
@@ -27,14 +28,18 @@ def reproduce_figure(
 ) -> None:
     """Compute the results behind a figure of the paper and draw it."""
     from mdpf.recipes import bearings, travel
+    from mdpf.recipes.methods import METHODS
 
     choose("preset", preset, bearings.PRESETS)
+    wanted = methods and tuple(word.strip() for word in methods.split(","))
+    for word in wanted or ():
+        choose("method", word, METHODS)
     chosen = list(reproduce.FIGURES) if figure == "all" else [figure]
     for name in chosen:
         entry = choose("figure", name, reproduce.FIGURES)
         folder = out / (entry.folder or name)
         if not redraw:
-            choices = reproduce.Choices(seeds, device_of(device), preset, minutes, jobs, work)
+            choices = reproduce.Choices(seeds, device_of(device), preset, minutes, jobs, work, wanted or None)
             luggage = {"results": folder, "work": work / name}
             if unpack is not None:
                 travel.unpack(unpack, luggage)
