@@ -36,6 +36,7 @@ LIMITS = {"concrete": resamplers.Concrete(1e-3)}
 THRESHOLDS = [0.5, 0.9, 1.0]
 
 pytestmark = pytest.mark.statistical
+on_every_device = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 
 
 def makes(resampler):
@@ -53,14 +54,16 @@ def against_kalman(resampler, *, scale=0.4, smooths=False, num_particles=16, num
     return found, smoothed_kalman(model, data, kernel.variance(), smooths=smooths)
 
 
+@on_every_device
 @pytest.mark.parametrize("resampler", COPYING.values(), ids=COPYING)
-def test_copying_filter_agrees_with_kalman(resampler):
-    check_filter(makes(resampler), smooths=False)
+def test_copying_filter_agrees_with_kalman(resampler, device):
+    check_filter(makes(resampler), smooths=False, device=device)
 
 
+@on_every_device
 @pytest.mark.parametrize("resampler", SMOOTHING.values(), ids=SMOOTHING)
-def test_smoothing_filter_agrees_with_kalman_of_noisier_motion(resampler):
-    check_filter(makes(resampler), smooths=True)
+def test_smoothing_filter_agrees_with_kalman_of_noisier_motion(resampler, device):
+    check_filter(makes(resampler), smooths=True, device=device)
 
 
 @pytest.mark.parametrize("resampler", LIMITS.values(), ids=LIMITS)

@@ -1,6 +1,7 @@
 """What proves a filter and its parts right: for this library's own tests and for yours."""
 
 from mdpf.testing.assertions import assert_decays, assert_gradient, assert_mean, critical_value, gradients
+from mdpf.testing.devices import check_device
 from mdpf.testing.filters import check_belief, check_filter
 from mdpf.testing.kernels import check_kernel
 from mdpf.testing.models import check_bandwidth, check_dynamics, check_measurement
@@ -14,6 +15,7 @@ __all__ = [
     "assert_mean",
     "check_bandwidth",
     "check_belief",
+    "check_device",
     "check_dynamics",
     "check_filter",
     "check_kernel",

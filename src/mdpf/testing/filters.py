@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mdpf import kernels, trees
-from mdpf.exact import KalmanTrajectory
+from mdpf.exact import KalmanTrajectory, LinearGaussian
 from mdpf.filters.belief import Belief, StepInfo, Trajectory
 from mdpf.mixture import Mixture
 from mdpf.models.bandwidth import FixedBandwidth
@@ -92,6 +92,7 @@ def check_filter(
     num_particles: int = 24,
     num_replicates: int = 3000,
     seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> None:
     """Reject unless a filter is right on a linear-Gaussian model with missing and ragged frames.
 
@@ -105,6 +106,7 @@ def check_filter(
         num_particles: How many particles; few make errors large.
         num_replicates: How many independent filters.
         seed: The seed of all random numbers.
+        device: Where to compute.
 
     Example:
         >>> import mdpf
@@ -112,14 +114,14 @@ def check_filter(
         ...     return mdpf.ParticleFilter(resampler=mdpf.resamplers.Discrete(), **parts)
         >>> check_filter(make, smooths=False)
     """
-    model = example_model(dtype=torch.float64)
-    data = example_data(model)
-    kernel = kernels.Gaussian(torch.full((2,), scale, dtype=torch.float64))
+    model = _model_on(device)
+    data = trees.tree_map(lambda tensor: tensor.to(device), example_data(example_model(dtype=torch.float64)))
+    kernel = kernels.Gaussian(torch.full((2,), scale, dtype=torch.float64, device=device))
     pf = make_filter(dynamics=dynamics_of(model), measurement=log_likelihood_of(model), bandwidth=FixedBandwidth(kernel))
     exact = smoothed_kalman(model, data, kernel.variance(), smooths=smooths)
 
     def run(particles: int, replicates: int, stream: int) -> Trajectory:
-        return run_replicates(pf, data, particles, replicates, torch.Generator().manual_seed(seed + stream))
+        return run_replicates(pf, data, particles, replicates, torch.Generator(device).manual_seed(seed + stream))
 
     check_manners(pf, data)
     if bias == 0:
@@ -131,12 +133,16 @@ def check_filter(
         assert_small_bias(run(num_particles, num_replicates, 1), exact, bias)
 
 
+def _model_on(device: torch.device | str) -> LinearGaussian:
+    return trees.tree_map(lambda tensor: tensor.to(device), example_model(dtype=torch.float64))
+
+
 @torch.no_grad()
 def run_replicates(pf: Filter, data: Data, num_particles: int, num_replicates: int, generator: torch.Generator) -> Trajectory:
     """Filter every sequence of ``data`` many times: batch axes ``[replicate, sequence]``."""
     shape = (num_replicates, data.valid.shape[0])
     observations, actions, observed, valid = (value.expand(num_replicates, *value.shape) for value in data)
-    belief = pf.init(initial_particles(example_model(dtype=observations.dtype), (*shape, num_particles), generator))
+    belief = pf.init(initial_particles(_model_on(observations.device), (*shape, num_particles), generator))
     return pf(belief, observations, actions, observed=observed, valid=valid, generator=generator)[1]
 
 
@@ -183,23 +189,29 @@ def _standardise(second: Tensor, covariances: Tensor) -> Tensor:
 def check_manners(pf: Filter, data: Data, num_particles: int = 5) -> None:
     """Reject unless beliefs are well formed, ``forward`` is ``step`` repeated, and all randomness comes from the generator."""
     observations, observed = data.observations, data.observed & data.valid
-    actions = data.actions.nan_to_num(0.0)
-    particles = initial_particles(example_model(dtype=torch.float64), (2, num_particles), torch.Generator().manual_seed(3))
-    before, kept = torch.random.get_rng_state(), particles.clone()
+    actions, device = data.actions.nan_to_num(0.0), observations.device
+    particles = initial_particles(_model_on(device), (2, num_particles), torch.Generator(device).manual_seed(3))
+    before, kept = _global_stream(device), particles.clone()
     first = pf.init(particles)
     check_belief(first)
     _require(first.resampling is None, "a belief right after init has no mixture to resample from")
-    last, trajectory = pf(first, observations, actions, observed=observed, generator=torch.Generator().manual_seed(4))
+    last, trajectory = pf(first, observations, actions, observed=observed, generator=torch.Generator(device).manual_seed(4))
 
-    belief, stream = first, torch.Generator().manual_seed(4)
+    belief, stream = first, torch.Generator(device).manual_seed(4)
     for t in range(observations.shape[1]):
         belief, info = pf.step(belief, observations[:, t], actions[:, t], observed=observed[:, t], generator=stream)
         check_belief(belief)
         _require(torch.equal(belief.posterior.locs, trajectory.posterior.locs[:, t]), f"step {t} equals the same step of forward")
         _require(torch.equal(info.log_evidence, trajectory.info.log_evidence[:, t]), f"evidence of step {t} as in forward")
     _require(last.posterior.locs.shape == particles.shape, "a filter keeps the number of particles")
-    _require(torch.equal(before, torch.random.get_rng_state()), "the global stream stays untouched when a generator is given")
+    _require(torch.equal(before, _global_stream(device)), "the global stream stays untouched when a generator is given")
     _require(torch.equal(kept, particles), "the particles handed in stay as they are")
+
+
+def _global_stream(device: torch.device) -> Tensor:
+    """What the streams are at from which everybody draws who gives no generator."""
+    here = torch.random.get_rng_state()
+    return torch.cat([here, torch.cuda.get_rng_state(device)]) if device.type == "cuda" else here
 
 
 def _require(condition: bool, law: str) -> None:
