@@ -58,17 +58,27 @@ def _run_toy(folder: Path, choices: Choices) -> object:
 
 
 def _run_bearings(folder: Path, choices: Choices) -> object:
+    return _run_study(folder, choices, choices.work / "bearings", choices.methods or bearings_study.ORDER, bearings_study.Scope())
+
+
+def _run_paper_schedule(folder: Path, choices: Choices) -> object:
+    scope = bearings_study.Scope(particles=(), oracle_particles=0, settings=("paper",), default=False)
+    return _run_study(folder, choices, choices.work / "bearings-paper", ("MDPF",), scope)
+
+
+def _run_study(folder: Path, choices: Choices, work: Path, methods: tuple[str, ...], scope: bearings_study.Scope) -> object:
     with progress.trainings(CONSOLE) as watch:
         outcome = bearings_study.run(
             folder,
-            work=choices.work / "bearings",
-            methods=choices.methods or bearings_study.ORDER,
+            work=work,
+            methods=methods,
             runs=choices.seeds or 11,
             preset=choices.preset,
             device=choices.device,
             minutes=choices.minutes,
             jobs=choices.jobs,
             watch=watch,
+            scope=scope,
         )
     return _tell(outcome)
 
@@ -107,4 +117,5 @@ FIGURES = {
     "shifting": Reproduction(lambda folder, choices: shifting.run(folder), _draw_shifting),
     "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing),
     "bearings": Reproduction(_run_bearings, _draw_nothing),
+    "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
 }

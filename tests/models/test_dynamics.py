@@ -58,6 +58,15 @@ def test_linear_coordinates_are_not_looked_at(generator):
     torch.testing.assert_close(dynamics(x + shift, generator=recorder.noise), moved + shift)
 
 
+def test_linear_coordinates_are_looked_at_where_they_are_told_to(generator):
+    dynamics, x = make(located=True), points(generator, 3)
+    recorder = noise.Recorder(generator)
+    moved = dynamics(x, generator=recorder)
+    shift = torch.tensor([5.0, 0.0, -7.0], dtype=torch.float64)
+    assert not torch.allclose(dynamics(x + shift, generator=recorder.noise), moved + shift, atol=1e-3)
+    assert dynamics.state_encoder[0].weight.shape == (6, 4)
+
+
 def test_a_whole_turn_changes_nothing(generator):
     dynamics, x = make(), points(generator, 3)
     recorder = noise.Recorder(generator)

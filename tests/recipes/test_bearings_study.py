@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mdpf.evaluation import results
-from mdpf.recipes import bearings, bearings_study, training
+from mdpf.recipes import bearings, bearings_files, bearings_study, training
 from mdpf.recipes.bearings_study import Scope
 from mdpf.recipes.travel import pack, unpack
 from mdpf.training import checkpoint
@@ -19,7 +19,8 @@ from mdpf.training.stages import Cosine
 
 TINY = bearings.Preset(2e-3, 2e-3, 0.5, 2, 1, 1e-3, 1, Cosine())
 SIZES = bearings.Sizes(96, 8, 4)
-SCOPE = Scope(particles=(30,), num_sequences=2, oracle_particles=0)
+SCOPE = Scope(particles=(30,), num_sequences=2, oracle_particles=0, settings=())
+TRAINING = Scope((), 0, 0, settings=())
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +93,7 @@ def test_study_of_another_configuration_is_refused_before_anything_is_done(undis
 
 def test_stopped_after_every_epoch_and_carried_elsewhere_it_ends_with_the_same_numbers(undisturbed, tmp_path, monkeypatch):
     """Every call makes one epoch, then its time is over; the next one goes on somewhere else with what was packed."""
-    methods, scope, places = ("MDPF",), Scope((), 0, 0), []
+    methods, scope, places = ("MDPF",), TRAINING, []
     monkeypatch.setattr(bearings_study, "Deadline", lambda *seconds: places[-1][1])
     for call in range(10):
         place, until = tmp_path / str(call), Deadline()
@@ -112,7 +113,7 @@ def test_stopped_after_every_epoch_and_carried_elsewhere_it_ends_with_the_same_n
 
 @pytest.mark.slow
 def test_methods_trained_at_once_have_the_same_numbers(undisturbed, tmp_path):
-    study(tmp_path, jobs=3, scope=Scope((), 0, 0))
+    study(tmp_path, jobs=3, scope=TRAINING)
     theirs = numbers(undisturbed)
     assert numbers(tmp_path) == {name: runs for name, runs in theirs.items() if "@n-" not in name}
 
@@ -137,7 +138,7 @@ def deadly(*args, **options):
 
 Tracking.__call__ = deadly
 folder = Path({folder!r})
-scope = bearings_study.Scope((), 0, 0)
+scope = bearings_study.Scope((), 0, 0, settings=())
 bearings_study.run(folder / "results", work=folder / "work", methods=("MDPF",), runs=2, preset="tiny", scope=scope)
 """
 
@@ -154,7 +155,7 @@ def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_numbers(undistur
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert not (tmp_path / "results").exists()
     assert checkpoint.load(tmp_path / "work" / "MDPF" / "likelihood.safetensors").notes["epoch"] == 1
-    study(tmp_path, methods=("MDPF",), scope=Scope((), 0, 0))
+    study(tmp_path, methods=("MDPF",), scope=TRAINING)
     theirs = numbers(undisturbed)
     assert numbers(tmp_path) == {name: theirs[name] for name in ("MDPF.json", "MDPF@mse.json")}
 
@@ -163,8 +164,31 @@ def test_oracle_is_a_part_of_the_study(tmp_path, monkeypatch):
     asked = {}
     monkeypatch.setattr(bearings_study.oracle, "study", lambda folder, **options: asked.update(options))
     monkeypatch.setattr(bearings_study, "study", lambda *args, **options: None)
-    study(tmp_path, methods=("MDPF",), scope=Scope((), 0, oracle_particles=20, oracle_fitting=2))
+    study(tmp_path, methods=("MDPF",), scope=Scope((), 0, oracle_particles=20, oracle_fitting=2, settings=()))
     assert asked == {"device": "cpu", "particles": 20, "num_sequences": 4, "num_fitting": 2, "seed": 0}
+
+
+def test_other_settings_are_filed_beside_the_default(undisturbed, tmp_path, monkeypatch):
+    monkeypatch.setitem(bearings_files.SETTINGS, "wide", ("MDPF", {"hidden_dim": 10, "located": True}))
+    outcome = study(tmp_path, methods=("TG-PF", "MDPF"), scope=Scope((), 0, 0, settings=("bound-0.99", "wide")))
+    assert not outcome.failed
+    folder, theirs = tmp_path / "results", numbers(undisturbed)
+    found = numbers(tmp_path)
+    assert {f"MDPF@{name}.json" for name in ("bound-0.99", "bound-0.99-mse", "wide", "wide-mse")} < found.keys()
+    assert found["MDPF.json"] == theirs["MDPF.json"]
+    assert found["MDPF@bound-0.99.json"] != found["MDPF.json"]
+    assert results.load(folder / "MDPF@bound-0.99.json").config["bound"] == 0.99
+    assert bearings.load_run(folder / "weights" / "MDPF@bound-0.99.safetensors").dynamics.bound.tolist() == pytest.approx(
+        [0.99] * 4
+    )
+    wide = bearings.load_run(folder / "weights" / "MDPF@wide-mse.safetensors")
+    assert wide.dynamics.state_encoder[0].weight.shape == (10, 4)
+    assert not (tmp_path / "work" / "bound-0.99" / "data").exists()
+
+
+def test_a_setting_can_be_trained_alone(tmp_path):
+    study(tmp_path, methods=("MDPF",), scope=Scope((), 0, 0, settings=("bound-0.99",), default=False))
+    assert set(numbers(tmp_path)) == {"MDPF@bound-0.99.json", "MDPF@bound-0.99-mse.json"}
 
 
 def test_finished_checkpoints_hold_nothing_but_what_was_found(undisturbed):

@@ -69,6 +69,12 @@ def test_bearings_shows_median_and_range_best_first(bearings):
     assert "`mdpf reproduce it` at revision abc in 6 minutes" in table
 
 
+def test_bearings_leaves_the_note_of_calls_alone(bearings):
+    before = tables.bearings(bearings)
+    (bearings / "bearings" / "calls.json").write_text("[]")
+    assert tables.bearings(bearings) == before
+
+
 def test_bearings_names_the_methods_that_are_missing(bearings):
     assert "*Not computed yet: LSTM, OT-PF" in tables.bearings(bearings)
     assert "Not computed" not in tables.bearings(bearings, "MDPF")

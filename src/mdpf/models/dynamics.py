@@ -17,7 +17,7 @@ class ResidualDynamics(nn.Module):
     .. math:: \Delta = r \odot (2 \sigma(u) - 1), \qquad u = \mathrm{MLP}(e_s, e_a, \eta), \quad \eta \sim N(0, I)
 
     The step is added to the encoded state (angles as unit vectors, which are normalised again by decoding). Only the angles of the
-    state are looked at, so that the dynamics are the same everywhere.
+    state are looked at, so that the dynamics are the same everywhere; unless they are told to look at all of it.
 
     Args:
         space: Which coordinates are angles.
@@ -25,6 +25,7 @@ class ResidualDynamics(nn.Module):
         hidden_dim: The width of every layer.
         action_dim: How many numbers an action has; none by default.
         noise_dim: How many random numbers go into a step.
+        located: Look at the linear coordinates too: what moves may behave differently in different places.
         activation: What stands between the layers.
     """
 
@@ -36,6 +37,7 @@ class ResidualDynamics(nn.Module):
         hidden_dim: int,
         action_dim: int = 0,
         noise_dim: int = 4,
+        located: bool = False,
         activation: Callable[[], nn.Module] = nn.ReLU,
     ):
         super().__init__()
@@ -48,7 +50,9 @@ class ResidualDynamics(nn.Module):
         self.noise_dim = noise_dim
         self.bound: Tensor
         self.register_buffer("bound", torch.tensor(bound), persistent=False)
-        self.state_encoder = mlp([2 * len(space.angular), *(hidden_dim,) * 3], activation) if space.angular else None
+        self._first = 0 if located else len(space.linear)  # Of the encoded coordinates that are looked at.
+        seen = space.encoded_dim - self._first
+        self.state_encoder = mlp([seen, *(hidden_dim,) * 3], activation) if seen else None
         self.action_encoder = mlp([action_dim, *(hidden_dim,) * 3], activation) if action_dim else None
         num_encoders = sum(encoder is not None for encoder in (self.state_encoder, self.action_encoder))
         self.step = mlp([num_encoders * hidden_dim + noise_dim, hidden_dim, hidden_dim, space.encoded_dim], activation)
@@ -62,7 +66,7 @@ class ResidualDynamics(nn.Module):
         encoded = self.space.encode(points)
         inputs = [noise.normal((*points.shape[:-1], self.noise_dim), points, generator)]
         if self.state_encoder is not None:
-            inputs.append(self.state_encoder(encoded[..., len(self.space.linear) :]))
+            inputs.append(self.state_encoder(encoded[..., self._first :]))
         if self.action_encoder is not None and action is not None:
             inputs.append(spread(self.action_encoder(action), points))
         step = self.bound * torch.tanh(self.step(torch.cat(inputs, -1)) / 2)

@@ -14,12 +14,17 @@ from torch import Tensor
 
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.evaluate import Filter
-from mdpf.kernels import Gaussian, Kernel, Product, VonMises
+from mdpf.kernels import Biweight, Epanechnikov, Gaussian, Kernel, Product, VonMises
+from mdpf.metrics import FLOOR
+from mdpf.models.bandwidth import Family
 from mdpf.recipes import training
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.networks import VectorNetworks
 from mdpf.recipes.training import Preset, Trained, Training
+from mdpf.resamplers import ComponentPathwise, ImportanceWeighted, Resampler
+from mdpf.selection import stratified, systematic
 from mdpf.tasks import bearings
+from mdpf.tasks.task import Task
 from mdpf.training import weights
 from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch
@@ -30,6 +35,21 @@ PRESETS = {
     "paper": Preset(5e-4, 5e-4, 0.1, 800, 400, 1e-4, 800, Plateau()),
     "fast": Preset(2e-3, 2e-3, 0.5, 100, 30, 1e-3, 20, Cosine()),
     "quick": Preset(4e-3, 4e-3, 0.5, 12, 4, 2e-3, 3, Cosine()),
+}
+
+# The kernel of positions, in a posterior and of the initial particles; that of headings is always von Mises.
+KERNELS: dict[str, Family] = {"gaussian": Gaussian, "epanechnikov": Epanechnikov, "biweight": Biweight}
+# What is added to densities that are learned from, where a kernel covers not everything: the floor of the paper's metric. As a
+# share of a uniform density over arena and headings it is one in 40 000.
+BACKGROUND = FLOOR
+
+# What may stand in place of a method's own resampler.
+RESAMPLERS: dict[str, Resampler | None] = {
+    "own": None,
+    "stratified": ImportanceWeighted(stratified),
+    "systematic": ImportanceWeighted(systematic),
+    "pathwise": ComponentPathwise(),
+    "stratified-pathwise": ComponentPathwise(stratified),
 }
 
 
@@ -56,7 +76,12 @@ class Config:
         preset: One of ``PRESETS``.
         bound: The largest change of an encoded coordinate in one frame. The fast car moves 1.5 along a straight leg; the paper's
             bound of 0.99 cannot express that.
-        truncate: Steps between cuts of the gradient.
+        truncate: Steps between cuts of the gradient; ``None`` cuts it nowhere.
+        kernel: One of ``KERNELS``.
+        hidden_dim: The width of every layer.
+        located: Whether the dynamics know where a particle is; the paper's only know where it heads.
+        resampler: One of ``RESAMPLERS``.
+        batch: Sequences in a batch.
     """
 
     method: str
@@ -65,7 +90,17 @@ class Config:
     particles: int = 25
     preset: str = "fast"
     bound: float = 1.6
-    truncate: int = 4
+    truncate: int | None = 4
+    kernel: str = "gaussian"
+    hidden_dim: int = 8
+    located: bool = False
+    resampler: str = "own"
+    batch: int = 64
+
+
+def task(config: Config) -> Task:
+    """The task with the initial particles that go with a configuration's kernel."""
+    return bearings.task(KERNELS[config.kernel])
 
 
 def networks(config: Config) -> VectorNetworks:
@@ -76,22 +111,27 @@ def networks(config: Config) -> VectorNetworks:
         bound=(config.bound,) * 4,
         start=(0.84, 0.84, 0.031),
         minimum=(0.1, 0.1, 0.001),
+        hidden_dim=config.hidden_dim,
+        linear=KERNELS[config.kernel],
+        located=config.located,
+        resampler=RESAMPLERS[config.resampler],
     )
 
 
 def training_of(config: Config) -> Training:
     """What a configuration means."""
-    task = bearings.task()
     return Training(
         config.method,
         networks(config),
-        task.prior,
-        Scoring(task.space, _around(2.0), _around(3.0), 50, (1.0, 1.0, 0.1)),
+        task(config).prior,
+        Scoring(bearings.SPACE, _around(2.0), _around(3.0), 50, (1.0, 1.0, 0.1)),
         PRESETS[config.preset],
         config.runs,
         config.seed,
         config.particles,
         config.truncate,
+        config.batch,
+        0.0 if config.kernel == "gaussian" else BACKGROUND,
     )
 
 
@@ -104,12 +144,26 @@ def _around(scale: float) -> Callable[[Tensor], Kernel]:
     return kernel
 
 
-def train(config: Config, work: Path, *, device: str = "cpu", watch: Watch | None = None, until: Deadline | None = None) -> Trained:
-    """Train a method; it goes on from its checkpoints in ``work``, one folder for each method, and one for the data."""
+def train(
+    config: Config,
+    work: Path,
+    *,
+    data: Path | None = None,
+    device: str = "cpu",
+    watch: Watch | None = None,
+    until: Deadline | None = None,
+) -> Trained:
+    """Train a method; it goes on from its checkpoints in ``work``, one folder for each method, and one for the data or ``data``."""
+    parts = learning_data(config, data or work / "data", device)
+    return training.train(training_of(config), *parts, work, watch=watch, until=until)
+
+
+def learning_data(config: Config, folder: Path, device: str = "cpu") -> tuple[SequenceBatch, SequenceBatch]:
+    """What to learn from, and what chooses the best epoch; kept in a folder."""
     sizes = SIZES[config.preset]
-    data = split("train", sizes.train, folder=work / "data", device=device)
-    validation = split("validation", sizes.validation, folder=work / "data", device=device)
-    return training.train(training_of(config), data, validation, work, watch=watch, until=until)
+    parts = (("train", sizes.train), ("validation", sizes.validation))
+    data, validation = (split(name, count, folder=folder, device=device) for name, count in parts)
+    return data, validation
 
 
 def split(name: str, num_sequences: int | None = None, *, folder: Path | None = None, device: str = "cpu") -> SequenceBatch:

@@ -7,10 +7,9 @@ when its result file is there: whoever calls again does what is left.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,15 +19,14 @@ from mdpf.evaluation.evaluate import Filter, evaluate
 from mdpf.evaluation.results import Result, provenance
 from mdpf.models import take_run
 from mdpf.recipes import oracle
-from mdpf.recipes.bearings import PRESETS, SIZES, Config, load_run, split, train
+from mdpf.recipes.bearings import SIZES, Config, load_run, split, task, train
+from mdpf.recipes.bearings_files import EXPERIMENT, SETTINGS, describe, file_name, reported, weights_file
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part, carry_out
 from mdpf.resamplers import Concrete, OptimalTransport
-from mdpf.tasks.bearings import task
 from mdpf.training import fit, weights
 from mdpf.training.deadline import Deadline
 
-EXPERIMENT = "bearings"
 # The longest first, so that none is left over in the end; A-MDPF waits for MDPF.
 ORDER = ("MDPF", "LSTM", "OT-PF", "IRG-MDPF", "A-MDPF", "TG-MDPF", "DIS-PF", "SR-PF", "C-PF", "TG-PF")
 
@@ -49,12 +47,16 @@ class Scope:
         num_sequences: on how many sequences.
         oracle_particles: How many the filter has that knows the simulator; none leaves it out.
         oracle_fitting: Sequences its kernel is chosen on.
+        settings: Which other settings of methods are trained too.
+        default: Whether the default setting is trained.
     """
 
     particles: tuple[int, ...] = (25, 50, 100, 250, 500, 1000, 2500)
     num_sequences: int = 500
     oracle_particles: int = 20_000
     oracle_fitting: int = 200
+    settings: tuple[str, ...] = ("bound-0.99",)
+    default: bool = True
 
 
 def study(
@@ -63,16 +65,29 @@ def study(
     *,
     work: Path,
     device: str = "cpu",
+    data: Path | None = None,
+    name: str = "default",
     watch: fit.Watch | None = None,
     until: Deadline | None = None,
 ) -> list[Path]:
-    """Train a method, judge every run, and write its result files and weights into ``folder``; checkpoints go to ``work``."""
+    """Train a method, judge every run, and write its result files and weights into ``folder``.
+
+    Args:
+        config: What to train.
+        folder: Where results and weights are written.
+        work: Where checkpoints are kept.
+        device: Where to compute.
+        data: Where the data are kept; in ``work`` by default.
+        name: The setting that results are filed under.
+        watch: Is told about every epoch.
+        until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
+    """
     notes = describe(config)
-    settings = METHODS[config.method].reported
+    settings = reported(config.method, name)
     for setting in settings:
         # Refused before any work is done.
         results.load_same(folder / file_name(config.method, setting), notes)
-    trained = train(config, work, device=device, watch=watch, until=until)
+    trained = train(config, work, data=data, device=device, watch=watch, until=until)
     stages, paths = list(trained.filters), []
     for setting, stage in settings.items():
         began = time.monotonic()
@@ -112,7 +127,7 @@ def judge(
         num_sequences: Judge by the first so many sequences only.
         device: Where to compute.
     """
-    problem, particles = task(), particles or config.particles
+    problem, particles = task(config), particles or config.particles
     data = split("evaluation", SIZES[config.preset].evaluation, device=device)
     kind, copies = torch.device(device).type, runs or 1
     at_once = PARTICLES_AT_A_TIME[kind] // (particles * copies)
@@ -145,8 +160,15 @@ def judge_again(config: Config, folder: Path, particles: int, num_sequences: int
 
 def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch: Watch | None, scope: Scope) -> list[Part]:
     """Everything there is to do, what matters most first."""
-    methods = [config.method for config in configs]
-    found = [_training(config, methods, folder, work, device, watch) for config in configs]
+    methods, found, where = {config.method: config for config in configs}, [], (folder, work, device, watch)
+    for config in configs if scope.default else ():
+        # Whoever starts from a method that is not asked for trains it along.
+        needs = tuple(name for name in (METHODS[config.method].starts_from,) if name in methods)
+        found.append(_training(config, *where, needs=needs))
+    for name in scope.settings:
+        method, changes = SETTINGS[name]
+        if method in methods:
+            found.append(_training(replace(methods[method], **changes), *where, name=name))
     if scope.oracle_particles:
         found.append(_oracle(configs[0], folder, device, scope))
     for particles in scope.particles:
@@ -193,34 +215,29 @@ def run(
     return outcome
 
 
-def describe(config: Config) -> dict[str, Any]:
-    """Every choice behind a result."""
-    return asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
-
-
-def file_name(method: str, setting: str = "default") -> str:
-    """The name of a result file."""
-    return f"{method}.json" if setting == "default" else f"{method}@{setting}.json"
-
-
-def weights_file(folder: Path, method: str, setting: str = "default") -> Path:
-    """Where the weights of a median run are."""
-    return folder / "weights" / Path(file_name(method, setting)).with_suffix(".safetensors").name
-
-
-def _training(config: Config, methods: list[str], folder: Path, work: Path, device: str, watch: Watch | None) -> Part:
-    method, notes = METHODS[config.method], describe(config)
+def _training(
+    config: Config,
+    folder: Path,
+    work: Path,
+    device: str,
+    watch: Watch | None,
+    *,
+    needs: tuple[str, ...] = (),
+    name: str = "default",
+) -> Part:
+    plain, notes = name == "default", describe(config)
+    title = config.method if plain else f"{config.method} ({name})"
 
     def do(until: Deadline) -> None:
-        told = None if watch is None else partial(watch, config.method)
-        study(config, folder, work=work, device=device, watch=told, until=until)
+        told, own = None if watch is None else partial(watch, title), work if plain else work / name
+        study(config, folder, work=own, data=work / "data", device=device, name=name, watch=told, until=until)
 
     def done() -> bool:
-        return all(results.load_same(folder / file_name(config.method, setting), notes) for setting in method.reported)
+        return all(
+            results.load_same(folder / file_name(config.method, setting), notes) for setting in reported(config.method, name)
+        )
 
-    # Whoever starts from a method that is not asked for trains it along.
-    needs = tuple(name for name in (method.starts_from,) if name in methods)
-    return Part(config.method, do, done, needs)
+    return Part(title, do, done, needs)
 
 
 def _oracle(config: Config, folder: Path, device: str, scope: Scope) -> Part:

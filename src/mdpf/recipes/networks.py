@@ -25,6 +25,8 @@ class VectorNetworks:
         hidden_dim: The width of every layer.
         action_dim: Numbers per action.
         linear: The kernel of linear coordinates.
+        located: Whether the dynamics look at the linear coordinates too.
+        resampler: In place of a method's own.
     """
 
     space: StateSpace
@@ -35,6 +37,8 @@ class VectorNetworks:
     hidden_dim: int = 8
     action_dim: int = 0
     linear: Family = Gaussian
+    located: bool = False
+    resampler: Resampler | None = None
 
     def filter(self, resampler: Resampler) -> ParticleFilter:
         """A particle filter with these networks."""
@@ -42,7 +46,7 @@ class VectorNetworks:
             dynamics=self.dynamics(),
             measurement=self.measurement(num_heads=1),
             bandwidth=self.bandwidth(),
-            resampler=resampler,
+            resampler=self.resampler or resampler,
             encoder=self.encoder(),
         )
 
@@ -53,7 +57,7 @@ class VectorNetworks:
             measurement=self.measurement(num_heads=2),
             bandwidth=self.bandwidth(),
             resampling_bandwidth=self.bandwidth(),
-            resampler=resampler,
+            resampler=self.resampler or resampler,
             encoder=self.encoder(),
         )
 
@@ -70,7 +74,8 @@ class VectorNetworks:
         return RecurrentFilter(network=network, bandwidth=self.bandwidth(), encoder=self.encoder())
 
     def dynamics(self) -> ResidualDynamics:
-        return ResidualDynamics(self.space, bound=self.bound, hidden_dim=self.hidden_dim, action_dim=self.action_dim)
+        options = {"bound": self.bound, "hidden_dim": self.hidden_dim, "action_dim": self.action_dim}
+        return ResidualDynamics(self.space, **options, located=self.located)
 
     def measurement(self, num_heads: int) -> ScoreNetwork:
         width = self.hidden_dim

@@ -8,6 +8,7 @@ import copy
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from mdpf.models import stack_runs
 from mdpf.recipes.methods import METHODS, Networks
 from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch, fit
-from mdpf.training.objectives import Scoring, Tracking
+from mdpf.training.objectives import Loss, Scoring, Tracking
 from mdpf.training.stages import Cosine, Plateau, Stage
 from mdpf.training.step import PREPARING
 
@@ -71,6 +72,7 @@ class Training:
         particles: How many.
         truncate: Steps between cuts of the gradient.
         batch: Sequences in a batch.
+        background: A density that is added to every likelihood that is learned from; compact kernels need one.
     """
 
     method: str
@@ -81,15 +83,19 @@ class Training:
     runs: int = 1
     seed: int = 0
     particles: int = 25
-    truncate: int = 4
+    truncate: int | None = 4
     batch: int = 64
+    background: float = 0.0
 
 
 def stages(training: Training) -> dict[str, Stage]:
     """All stages that methods are made of, by name."""
     preset = training.preset
+    likelihood: Loss = losses.negative_log_likelihood
+    if training.background:
+        likelihood = partial(likelihood, background=training.background)
 
-    def tracking(loss: Callable, name: str, rate: float, epochs: int) -> Stage:
+    def tracking(loss: Loss, name: str, rate: float, epochs: int) -> Stage:
         objective = Tracking(loss, training.prior, training.particles, training.truncate)
         bandwidth = rate * preset.bandwidth_share
         rates = {"": rate, "bandwidth": bandwidth}
@@ -101,12 +107,12 @@ def stages(training: Training) -> dict[str, Stage]:
     schedule = preset.schedule
     if isinstance(schedule, Plateau):
         schedule = replace(schedule, cooldown=5, minimum=1e-3, stop_patience=26, stop_offset=60)
-    fitted = tracking(losses.negative_log_likelihood, "bandwidth", preset.error_rate, preset.short_epochs)
+    fitted = tracking(likelihood, "bandwidth", preset.error_rate, preset.short_epochs)
     return {
         "measurement": Stage(
             "measurement", training.scoring, first, preset.measurement_epochs, schedule, training.batch, decay=1e-3
         ),
-        "likelihood": tracking(losses.negative_log_likelihood, "likelihood", preset.rate, preset.epochs),
+        "likelihood": tracking(likelihood, "likelihood", preset.rate, preset.epochs),
         "refinement": tracking(losses.squared_error, "refinement", preset.rate / 5, preset.short_epochs),
         "error": replace(
             tracking(losses.squared_error, "error", preset.error_rate, preset.epochs),

@@ -35,7 +35,8 @@ BEARINGS_COLUMNS = {
 def bearings(results: Path, *methods: str) -> str:
     """Methods against metrics, the best likelihood first: the median over runs, and the range where there are several."""
     wanted = methods or BEARINGS
-    found = [load(path) for path in sorted((results / "bearings").glob("*.json"))]
+    # Names of methods are upper case; what begins otherwise is a note of how the results were made.
+    found = [load(path) for path in sorted((results / "bearings").glob("[A-Z]*.json"))]
     found = [result for result in found if result.method in wanted]
     absent = ", ".join(name for name in wanted if name not in {result.method for result in found})
     if not found:
