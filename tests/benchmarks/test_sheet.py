@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mdpf.benchmarks import density, measure, suite, table
+from mdpf.benchmarks import bounds, density, measure, suite, table
 from mdpf.benchmarks.sheet import Case, Row, Sheet, load, time_rows
 from mdpf.evaluation.results import read_json, write_json
 
@@ -119,6 +119,16 @@ def test_peak_memory_is_what_is_held_at_once():
             del one, two
 
     assert measure.peak_memory(hold, CPU) == pytest.approx(6e6, rel=0.01)
+
+
+def test_work_is_what_computes_and_not_what_looks():
+    values, out = torch.ones(4, 3), torch.empty(3, 4)
+
+    def compute():
+        torch.mul(values.t(), 2, out=out)[0].exp_()
+        return out.unsqueeze(0).softmax(-1)  # Which calls another operator in turn; the two count once.
+
+    assert bounds.work(compute, CPU).count == 3
 
 
 @pytest.mark.parametrize("kernel", density.LINEAR)

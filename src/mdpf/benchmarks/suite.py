@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mdpf.benchmarks import density, inference, resampling, timing, training
+from mdpf.benchmarks import bounds, density, inference, resampling, timing, training
 from mdpf.benchmarks.sheet import Case, Row, Sheet
 
 PARTS: dict[str, Callable[[torch.device], Iterator[Case]]] = {
@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[torch.device], Iterator[Case]]] = {
     "latency": inference.cases,
     "resampling": resampling.cases,
     "cold-start": training.cold_cases,
+    "bounds": bounds.cases,
     "methods": training.method_cases,
     "growth": timing.growth_cases,
     "timing": timing.cases,
