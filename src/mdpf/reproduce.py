@@ -54,7 +54,8 @@ class Reproduction:
 
 def _run_toy(folder: Path, choices: Choices) -> object:
     with progress.updates(CONSOLE, toy.METHODS, toy.Config().updates) as watch:
-        return toy.run(folder, num_runs=choices.seeds or 5, watch=watch)
+        outcome = toy.run(folder, work=choices.work / "toy", num_runs=choices.seeds or 5, minutes=choices.minutes, watch=watch)
+    return _tell(outcome)
 
 
 def _run_bearings(folder: Path, choices: Choices) -> object:
@@ -95,10 +96,14 @@ def _tell(outcome: parts.Outcome) -> parts.Outcome:
         raise error
     if outcome.left:
         CONSOLE.print("The same command goes on with what is left.")
+    elif not outcome.seconds:
+        CONSOLE.print("All results are there already; with another --out they are computed anew.")
     return outcome
 
 
 def _draw_toy(folder: Path) -> list[Path]:
+    if not all((folder / f"{method}.json").exists() for method in toy.METHODS):
+        return []
     main = style.save(toy_figure.draw(folder, ("B", "w2", "C1")), folder / "toy.png")
     return [main, style.save(toy_figure.draw(folder), folder / "toy-all.png")]
 

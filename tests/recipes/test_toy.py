@@ -9,6 +9,7 @@ from mdpf.recipes import toy
 from mdpf.report import style
 from mdpf.report import toy as figure
 from mdpf.tasks import bimodal
+from mdpf.training.deadline import Deadline, OutOfTime
 from mdpf.training.flat import FlatParameters
 
 TINY = toy.Config(updates=3, record_every=1, batch=500, num_particles=5)
@@ -50,3 +51,40 @@ def test_run_is_the_same_twice(tmp_path):
         toy.run(tmp_path / folder, num_runs=1, methods=("IWSG",), config=TINY)
     first, second = (load(tmp_path / folder / "IWSG.json") for folder in ("a", "b"))
     assert first.runs == second.runs
+
+
+@pytest.mark.parametrize("method", ["IWSG", "exact"])
+def test_training_that_was_interrupted_ends_where_an_undisturbed_one_does(tmp_path, method, monkeypatch):
+    """Interrupted in the middle of an epoch, too: what the file does not hold is done again."""
+    data = [bimodal.simulate(64, generator=torch.Generator().manual_seed(run)) for run in range(2)]
+    config = toy.Config(updates=7, record_every=1, batch=32, num_particles=5)
+    expected = toy.train(method, data, config, 3, lambda update, loss: None).recorded
+
+    class Killed(Exception):
+        pass
+
+    def dies_at_update_5(update, loss):
+        if update == 5:
+            raise Killed
+
+    path = tmp_path / "toy.safetensors"
+    with pytest.raises(OutOfTime, match="after update 0 of 7"):
+        toy.train(method, data, config, 3, lambda update, loss: None, path=path, until=Deadline(-1))
+    monkeypatch.setattr(toy, "WRITE_EVERY", 0.0)
+    with pytest.raises(Killed):
+        toy.train(method, data, config, 3, dies_at_update_5, path=path)
+    updates = []
+    found = toy.train(method, data, config, 3, lambda update, loss: updates.append(update), path=path).recorded
+    assert updates == [4, 5, 6]
+    assert all(torch.equal(found[name], values) for name, values in expected.items())
+    with pytest.raises(FileExistsError, match="of another one"):
+        toy.train(method, data, config, 4, lambda update, loss: None, path=path)
+
+
+def test_what_is_there_is_not_done_again_and_another_configuration_is_refused(tmp_path):
+    first = toy.run(tmp_path, num_runs=1, methods=("exact",), config=TINY)
+    again = toy.run(tmp_path, num_runs=1, methods=("exact",), config=TINY)
+    assert (list(first.seconds), list(again.seconds)) == (["exact"], [])
+    assert list(toy.run(tmp_path / "other", methods=("exact",), config=TINY, minutes=-1).left) == ["exact"]
+    with pytest.raises(FileExistsError, match="runs=1 where this has 2"):
+        toy.run(tmp_path, num_runs=2, methods=("exact",), config=TINY)
