@@ -120,7 +120,7 @@ def work(function: Callable[[], object], device: torch.device) -> Work:
     results: Any = profile.profiler.kineto_results if profile.profiler is not None else None
     events = [event for event in results.events() if not event.is_user_annotation()]
     if device.type == "cuda":
-        programs = [event for event in events if event.device_type() == torch.autograd.DeviceType.CUDA]
+        programs = [event for event in events if event.device_type().name == "CUDA"]
         return Work(len(programs), sum(event.duration_ns() for event in programs) / 1e9)
     operators = [event for event in events if event.name().startswith("aten::") and event.name() not in NOT_COUNTED]
     spans = sorted((event.start_ns(), event.end_ns()) for event in operators)
