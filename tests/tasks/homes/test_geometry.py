@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdpf.tasks.homes import geometry, plans
-from mdpf.tasks.homes.geometry import CEILING, CELL, DOOR_TOP, PIXEL, ROOMS, SILL, Surface
+from mdpf.tasks.homes.geometry import CEILING, CELL, DOOR_TOP, PIXEL, ROOMS, SILL, WALL, Surface
 
 
 def build(drawing):
@@ -66,6 +66,7 @@ def test_the_map_shows_walls_of_their_thickness_and_open_passages(home):
     middle = wall_map[int(1.0 / PIXEL)]
     np.testing.assert_array_equal(np.flatnonzero(middle), [*range(22, 28), *range(122, 128), *range(222, 228)])
     assert not wall_map[int(1.9 / PIXEL), 100:150].any()  # The passage.
+    np.testing.assert_array_equal(np.flatnonzero(~wall_map[30:170, 125]) + 30, np.arange(75, 115))  # From 1.5 to 2.3 m.
     assert wall_map[25, 50:100].all()  # The window is a wall on the map.
     assert wall_map[int(2.9 / PIXEL), 225]  # So is the shut door.
 
@@ -133,7 +134,7 @@ def test_walls_at_an_angle_are_cut_too(drawing):
     home = build(drawing)
     assert [(opening.passable, opening.shut) for opening in home.openings] == [(True, False), (False, False), (False, True)]
     lengths = np.hypot(home.solid[:, 2] - home.solid[:, 0], home.solid[:, 3] - home.solid[:, 1])
-    assert lengths.sum() == pytest.approx(4 + 4 + 3 + 3 + 3 - 0.8)
+    assert lengths.sum() == pytest.approx(4 + 4 + 3 + 3 + 3 - 0.8 - WALL)  # At a passage the pen stops half its width before.
     assert set(np.unique(home.rooms)) == {ROOMS.index(name) for name in ("outside", "living_room", "bathroom")}
 
 
@@ -142,7 +143,7 @@ def test_of_two_openings_in_one_place_the_passage_wins(drawing):
     home = build(drawing)
     assert ((home.faces.surface == Surface.LINTEL) & (home.faces.ends[:, 0] == 2.5)).any()
     np.testing.assert_allclose(
-        sorted(home.solid[np.isclose(home.solid[:, 0], 2.5) & np.isclose(home.solid[:, 2], 2.5)][:, 1]), [0.5, 3.3]
+        sorted(home.solid[np.isclose(home.solid[:, 0], 2.5) & np.isclose(home.solid[:, 2], 2.5)][:, 1]), [0.5, 3.3 + WALL / 2]
     )
 
 

@@ -110,7 +110,8 @@ class Home(NamedTuple):
         split: ``"train"``, ``"validation"`` or ``"evaluation"``.
         size: Width and height in metres; every coordinate lies between zero and these.
         faces: What stands in it.
-        solid: ``[K, 4]``: the walls with the passages cut out, as the map shows them.
+        solid: ``[K, 4]``: the walls with the passages cut out, to be drawn with a square pen as wide as a wall, as the map shows
+            them.
         openings: Doors and windows.
         rooms: ``[h, w]``: the type of room of each cell (its place in ``ROOMS``).
         parts: ``[h, w]``: which closed room each cell belongs to, from 1; zero in walls and outside.
@@ -251,10 +252,11 @@ def _faces(plan: Plan, openings: tuple[Opening, ...], rooms: np.ndarray) -> tupl
         if _length(wall) < SHORTEST:
             continue
         cuts = [(cut, opening) for opening in openings if (cut := _overlap(wall, opening.ends)) is not None]
-        for low, high, opening in _pieces(_length(wall), cuts):
+        pieces = _pieces(_length(wall), cuts)
+        for low, high, opening in pieces:
             piece = _part(wall, low, high)
             if opening is None or not opening.passable:
-                solid.append(piece)
+                solid.append(_drawn(wall, low, high, pieces))
             sides = _sides(piece, rooms)
             rows += [(*piece, *layer, 0, *sides) for layer in _layers(opening)]
     for label in plan.labels:
@@ -267,6 +269,15 @@ def _faces(plan: Plan, openings: tuple[Opening, ...], rooms: np.ndarray) -> tupl
     table = np.array(rows, float)
     whole = table[:, 6:].astype(int).T
     return Faces(table[:, :4], table[:, 4], table[:, 5], whole[0], whole[1], whole[2], whole[3]), np.array(solid).reshape(-1, 4)
+
+
+def _drawn(wall: np.ndarray, low: float, high: float, pieces: list[tuple[float, float, Opening | None]]) -> np.ndarray:
+    """A piece of wall to be drawn with a pen as wide as a wall, which must not reach into the passages beside it."""
+    ends = {end for start, stop, opening in pieces if opening is not None and opening.passable for end in (start, stop)}
+    short = [WALL / 2 if end in ends else 0.0 for end in (low, high)]
+    if high - low <= sum(short):  # Narrower than the pen.
+        return _part(wall, (low + high) / 2, (low + high) / 2 + 1e-6)
+    return _part(wall, low + short[0], high - short[1])
 
 
 def _layers(opening: Opening | None) -> list[tuple[float, float, Surface]]:
