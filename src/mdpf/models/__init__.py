@@ -2,6 +2,7 @@
 
 from mdpf.models.bandwidth import FixedBandwidth, LearnedBandwidth, kernel_of
 from mdpf.models.blocks import Linear, PReLU, mlp
+from mdpf.models.convolutions import Convolution, ImageEncoder
 from mdpf.models.dynamics import ResidualDynamics
 from mdpf.models.measurement import ScoreNetwork
 from mdpf.models.protocol import Bandwidth, Dynamics, Encoder, Measurement
@@ -10,9 +11,11 @@ from mdpf.models.runs import stack_runs, take_run
 
 __all__ = [
     "Bandwidth",
+    "Convolution",
     "Dynamics",
     "Encoder",
     "FixedBandwidth",
+    "ImageEncoder",
     "LearnedBandwidth",
     "Linear",
     "LstmLayer",

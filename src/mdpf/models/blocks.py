@@ -24,10 +24,11 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.empty(out_dim).uniform_(-bound, bound))
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.weight.ndim == 2:
-            return nn.functional.linear(x, self.weight, self.bias)
+        weight, bias = matching(self.weight, x), matching(self.bias, x)
+        if weight.ndim == 2:
+            return nn.functional.linear(x, weight, bias)
         rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
-        return torch.baddbmm(self.bias.unsqueeze(-2), rows, self.weight.mT).reshape(*x.shape[:-1], self.weight.shape[-2])
+        return torch.baddbmm(bias.unsqueeze(-2), rows, weight.mT).reshape(*x.shape[:-1], weight.shape[-2])
 
 
 class PReLU(nn.Module):
@@ -40,8 +41,14 @@ class PReLU(nn.Module):
         self.slope = nn.Parameter(torch.tensor(0.25))
 
     def forward(self, x: Tensor) -> Tensor:
-        slope = self.slope.reshape(self.slope.shape + (1,) * (x.ndim - self.slope.ndim))
+        slope = matching(self.slope, x)
+        slope = slope.reshape(slope.shape + (1,) * (x.ndim - slope.ndim))
         return torch.where(x > 0, x, slope * x)
+
+
+def matching(parameter: Tensor, x: Tensor) -> Tensor:
+    """A parameter in the precision of what it is applied to, if that is a reduced one; else as it is."""
+    return parameter.to(x.dtype) if x.dtype in (torch.bfloat16, torch.float16) else parameter
 
 
 def mlp(sizes: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
