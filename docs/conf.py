@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
 import mdpf  # noqa: E402
-from mdpf.report import tables  # noqa: E402
+from mdpf.report import mazes, style, tables  # noqa: E402
 
 project = "mdpf"
 author = "the mdpf authors"
@@ -71,6 +71,13 @@ def write_reference(app):
         (folder / stale).unlink()
 
 
+def draw_pictures(app):
+    """Draw what pages show and no study computes; it is always as the code has it."""
+    folder = HERE / "drawn"
+    folder.mkdir(exist_ok=True)
+    style.save(mazes.gallery(), folder / "mazes.png")
+
+
 def fill_tables(app, name, source):
     """Put the numbers of the result files where a page's comments ask for them."""
     source[0] = tables.fill(source[0], HERE.parent / "results")
@@ -98,6 +105,7 @@ def quote_shapes(app, what, name, subject, options, lines):
 
 def setup(app):
     app.connect("builder-inited", write_reference)
+    app.connect("builder-inited", draw_pictures)
     app.connect("source-read", fill_tables)
     app.connect("env-get-outdated", pages_with_tables)
     app.connect("autodoc-skip-member", skip_field_aliases)

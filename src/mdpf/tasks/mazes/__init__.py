@@ -1,0 +1,1 @@
+"""Localisation in three mazes from what a camera sees: geometry, scenes, walks, the task, and the published recordings."""
