@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from mdpf.recipes import bearings_study, parts, shifting, toy, variance
+from mdpf.recipes import bearings_kernels, bearings_study, parts, shifting, toy, variance
 from mdpf.report import progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import toy as toy_figure
@@ -44,7 +44,7 @@ class Reproduction:
     Args:
         run: Computes the results into a folder.
         draw: Draws from the results in a folder and returns the files it wrote.
-        folder: Its folder among the results; by default that of its own name.
+        folder: Its folder among the results, and that for going on; by default that of its own name.
     """
 
     run: Callable[[Path, Choices], object]
@@ -59,19 +59,19 @@ def _run_toy(folder: Path, choices: Choices) -> object:
 
 
 def _run_bearings(folder: Path, choices: Choices) -> object:
-    return _run_study(folder, choices, choices.work / "bearings", choices.methods or bearings_study.ORDER, bearings_study.Scope())
+    return _run_study(folder, choices, choices.methods or bearings_study.ORDER, bearings_study.Scope())
 
 
 def _run_paper_schedule(folder: Path, choices: Choices) -> object:
     scope = bearings_study.Scope(particles=(), oracle_particles=0, settings=("paper",), default=False)
-    return _run_study(folder, choices, choices.work / "bearings-paper", ("MDPF",), scope)
+    return _run_study(folder, choices, ("MDPF",), scope)
 
 
-def _run_study(folder: Path, choices: Choices, work: Path, methods: tuple[str, ...], scope: bearings_study.Scope) -> object:
+def _run_study(folder: Path, choices: Choices, methods: tuple[str, ...], scope: bearings_study.Scope) -> object:
     with progress.trainings(CONSOLE) as watch:
         outcome = bearings_study.run(
             folder,
-            work=work,
+            work=choices.work / "bearings",
             methods=methods,
             runs=choices.seeds or 11,
             preset=choices.preset,
@@ -80,6 +80,22 @@ def _run_study(folder: Path, choices: Choices, work: Path, methods: tuple[str, .
             jobs=choices.jobs,
             watch=watch,
             scope=scope,
+        )
+    return _tell(outcome)
+
+
+def _run_kernels(folder: Path, choices: Choices) -> object:
+    with progress.trainings(CONSOLE) as watch:
+        outcome = bearings_kernels.run(
+            folder,
+            work=choices.work / "bearings",
+            methods=choices.methods or bearings_study.ORDER,
+            runs=choices.seeds or 11,
+            preset=choices.preset,
+            device=choices.device,
+            minutes=choices.minutes,
+            jobs=choices.jobs,
+            watch=watch,
         )
     return _tell(outcome)
 
@@ -122,5 +138,6 @@ FIGURES = {
     "shifting": Reproduction(lambda folder, choices: shifting.run(folder), _draw_shifting),
     "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing),
     "bearings": Reproduction(_run_bearings, _draw_nothing),
+    "bearings-epanechnikov": Reproduction(_run_kernels, _draw_nothing, folder="bearings"),
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
 }

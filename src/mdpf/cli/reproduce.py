@@ -40,7 +40,7 @@ def reproduce_figure(
         folder = out / (entry.folder or name)
         if not redraw:
             choices = reproduce.Choices(seeds, device_of(device), preset, minutes, jobs, work, wanted or None)
-            luggage = {"results": folder, "work": work / name}
+            luggage = {"results": folder, "work": work / (entry.folder or name)}
             if unpack is not None:
                 travel.unpack(unpack, luggage)
             try:

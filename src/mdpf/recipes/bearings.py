@@ -149,13 +149,17 @@ def train(
     work: Path,
     *,
     data: Path | None = None,
+    last: str | None = None,
     device: str = "cpu",
     watch: Watch | None = None,
     until: Deadline | None = None,
 ) -> Trained:
-    """Train a method; it goes on from its checkpoints in ``work``, one folder for each method, and one for the data or ``data``."""
+    """Train a method, as far as its stage ``last`` if that is given.
+
+    It goes on from its checkpoints in ``work``: one folder for each method, and one for the data unless ``data`` names it.
+    """
     parts = learning_data(config, data or work / "data", device)
-    return training.train(training_of(config), *parts, work, watch=watch, until=until)
+    return training.train(training_of(config), *parts, work, last=last, watch=watch, until=until)
 
 
 def learning_data(config: Config, folder: Path, device: str = "cpu") -> tuple[SequenceBatch, SequenceBatch]:

@@ -1,13 +1,16 @@
 """The files of the bearings study: what they are called, and which choices they note down."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mdpf.evaluation import results
 from mdpf.recipes.bearings import PRESETS, SIZES, Config
 from mdpf.recipes.methods import METHODS
 
 EXPERIMENT = "bearings"
+
 # Methods that are trained like the rest but in another setting: what is different, by the name of the setting.
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bound-0.99": ("MDPF", {"bound": 0.99}),
@@ -20,12 +23,35 @@ def describe(config: Config) -> dict[str, Any]:
     return asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
 
 
-def reported(method: str, name: str = "default") -> dict[str, str]:
-    """After which stage a method's numbers are reported, by the setting they are filed under."""
+@dataclass(frozen=True)
+class Filing:
+    """Where the numbers of one training go.
+
+    Args:
+        method: The method they are filed under.
+        stages: After which stage there are numbers, by the setting they are filed under.
+        experiment: The study.
+    """
+
+    method: str
+    stages: Mapping[str, str]
+    experiment: str = EXPERIMENT
+
+    def files(self, folder: Path) -> list[Path]:
+        """The result files."""
+        return [folder / file_name(self.method, setting) for setting in self.stages]
+
+    def done(self, folder: Path, notes: Mapping[str, Any]) -> bool:
+        """Whether all results are there; those of another configuration are refused."""
+        return None not in [results.load_same(file, notes) for file in self.files(folder)]
+
+
+def filing(method: str, name: str = "default") -> Filing:
+    """As the table of methods has it, under the name of a setting."""
     found = METHODS[method].reported
     if name == "default":
-        return found
-    return {name if setting == "default" else f"{name}-{setting}": stage for setting, stage in found.items()}
+        return Filing(method, found)
+    return Filing(method, {name if setting == "default" else f"{name}-{setting}": stage for setting, stage in found.items()})
 
 
 def file_name(method: str, setting: str = "default") -> str:

@@ -20,9 +20,10 @@ from mdpf.evaluation.results import Result, provenance
 from mdpf.models import take_run
 from mdpf.recipes import oracle
 from mdpf.recipes.bearings import SIZES, Config, load_run, split, task, train
-from mdpf.recipes.bearings_files import EXPERIMENT, SETTINGS, describe, file_name, reported, weights_file
+from mdpf.recipes.bearings_files import EXPERIMENT, SETTINGS, Filing, describe, file_name, filing, weights_file
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part, carry_out
+from mdpf.recipes.training import Trained
 from mdpf.resamplers import Concrete, OptimalTransport
 from mdpf.training import fit, weights
 from mdpf.training.deadline import Deadline
@@ -66,7 +67,8 @@ def study(
     work: Path,
     device: str = "cpu",
     data: Path | None = None,
-    name: str = "default",
+    where: Filing | None = None,
+    learn: Callable[..., Trained] = train,
     watch: fit.Watch | None = None,
     until: Deadline | None = None,
 ) -> list[Path]:
@@ -78,18 +80,16 @@ def study(
         work: Where checkpoints are kept.
         device: Where to compute.
         data: Where the data are kept; in ``work`` by default.
-        name: The setting that results are filed under.
+        where: What results are filed under; as the table of methods has it by default.
+        learn: How to train, called as ``bearings.train``.
         watch: Is told about every epoch.
         until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
     """
-    notes = describe(config)
-    settings = reported(config.method, name)
-    for setting in settings:
-        # Refused before any work is done.
-        results.load_same(folder / file_name(config.method, setting), notes)
-    trained = train(config, work, data=data, device=device, watch=watch, until=until)
+    notes, where = describe(config), where or filing(config.method)
+    where.done(folder, notes)  # Another configuration is refused before any work is done.
+    trained = learn(config, work, data=data, device=device, watch=watch, until=until)
     stages, paths = list(trained.filters), []
-    for setting, stage in settings.items():
+    for setting, stage in where.stages.items():
         began = time.monotonic()
         filter = trained.filters[stage]
         found = judge(filter, config, runs=config.runs, device=device)
@@ -100,10 +100,12 @@ def study(
         earlier = stages[: stages.index(stage) + 1]
         seconds = {name: value for name, value in trained.seconds.items() if name.split(",")[0] in earlier}
         seconds["evaluation"] = time.monotonic() - began
-        result = Result(EXPERIMENT, config.method, runs, notes, provenance(seconds, device=device), setting)
-        path = weights_file(folder, config.method, setting)
+        result = Result(where.experiment, where.method, runs, notes, provenance(seconds, device=device), setting)
+        path = weights_file(folder, where.method, setting)
+        # With a compact kernel only the likelihood with a floor tells runs apart.
+        median = result.median_run("nll" if config.kernel == "gaussian" else "nll_paper")
         # The result comes last: where it is, all is there.
-        weights.save(path, take_run(filter, result.median_run()).cpu(), {"task": "bearings", **asdict(config), "runs": 1})
+        weights.save(path, take_run(filter, median).cpu(), {"task": "bearings", **asdict(config), "runs": 1})
         paths += [results.save(result, folder), path]
     return paths
 
@@ -206,9 +208,14 @@ def run(
         watch: Is told about every epoch, with the name of its method.
         scope: How much there is to it besides training.
     """
-    began, until = time.monotonic(), Deadline() if minutes is None else Deadline(60 * minutes)
     configs = [Config(method, runs, seed, preset=preset) for method in methods]
     todo = parts(configs, folder, work=work, device=device, watch=watch, scope=scope or Scope())
+    return work_off(todo, folder, device=device, minutes=minutes, jobs=jobs)
+
+
+def work_off(todo: list[Part], folder: Path, *, device: str, minutes: float | None, jobs: int | None) -> Outcome:
+    """Do what is left of some parts, as far as the time suffices, and add this call to the note of calls among the results."""
+    began, until = time.monotonic(), Deadline() if minutes is None else Deadline(60 * minutes)
     jobs = jobs or (4 if torch.device(device).type == "cuda" else 1)
     outcome = carry_out(todo, jobs=jobs, until=until)
     _note_call(folder / "calls.json", outcome, time.monotonic() - began, device, jobs)
@@ -225,19 +232,14 @@ def _training(
     needs: tuple[str, ...] = (),
     name: str = "default",
 ) -> Part:
-    plain, notes = name == "default", describe(config)
+    plain, where = name == "default", filing(config.method, name)
     title = config.method if plain else f"{config.method} ({name})"
 
     def do(until: Deadline) -> None:
         told, own = None if watch is None else partial(watch, title), work if plain else work / name
-        study(config, folder, work=own, data=work / "data", device=device, name=name, watch=told, until=until)
+        study(config, folder, work=own, data=work / "data", device=device, where=where, watch=told, until=until)
 
-    def done() -> bool:
-        return all(
-            results.load_same(folder / file_name(config.method, setting), notes) for setting in reported(config.method, name)
-        )
-
-    return Part(title, do, done, needs)
+    return Part(title, do, lambda: where.done(folder, describe(config)), needs)
 
 
 def _oracle(config: Config, folder: Path, device: str, scope: Scope) -> Part:

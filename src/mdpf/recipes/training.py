@@ -146,6 +146,7 @@ def train(
     validation: SequenceBatch,
     work: Path,
     *,
+    last: str | None = None,
     watch: Watch | None = None,
     until: Deadline | None = None,
 ) -> Trained:
@@ -156,6 +157,7 @@ def train(
         data: Sequences to learn from.
         validation: Sequences that choose the best epoch.
         work: For checkpoints, from which an interrupted training goes on: one folder for each method.
+        last: The stage to end with; the last one of the method by default.
         watch: Is told about every epoch.
         until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
     """
@@ -183,6 +185,8 @@ def train(
         else:
             learn(filter, name, training.method)
         done[name] = copy.deepcopy(filter)
+        if name == last:
+            break
     return Trained(done, seconds)
 
 
