@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from mdpf.recipes import bearings_kernels, bearings_study, parts, shifting, toy, variance
+from mdpf.recipes import bearings_kernels, bearings_panels, bearings_study, parts, shifting, toy, variance
+from mdpf.report import bearings as bearings_figures
 from mdpf.report import progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import toy as toy_figure
@@ -100,6 +101,10 @@ def _run_kernels(folder: Path, choices: Choices) -> object:
     return _tell(outcome)
 
 
+def _run_panels(folder: Path, choices: Choices) -> object:
+    return bearings_panels.run(folder, watch=lambda name: CONSOLE.print(f"{name} tracks.", highlight=False))
+
+
 def _tell(outcome: parts.Outcome) -> parts.Outcome:
     """Say what was done and what is left; what failed fails the call, after everything else had its turn."""
     for name, seconds in outcome.seconds.items():
@@ -137,7 +142,8 @@ FIGURES = {
     "toy": Reproduction(_run_toy, _draw_toy),
     "shifting": Reproduction(lambda folder, choices: shifting.run(folder), _draw_shifting),
     "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing),
-    "bearings": Reproduction(_run_bearings, _draw_nothing),
-    "bearings-epanechnikov": Reproduction(_run_kernels, _draw_nothing, folder="bearings"),
+    "bearings": Reproduction(_run_bearings, bearings_figures.draw_study),
+    "bearings-epanechnikov": Reproduction(_run_kernels, bearings_figures.draw_kernels, folder="bearings"),
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
+    "panels": Reproduction(_run_panels, bearings_figures.draw_panels, folder="bearings"),
 }

@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mdpf import trees
 from mdpf.checks import describe
 from mdpf.data.archive import MAX_BYTES, read_arrays, write_arrays
 from mdpf.data.sequences import SequenceBatch
@@ -76,6 +77,10 @@ class Beliefs(NamedTuple):
     def posterior(self) -> Mixture:
         """The beliefs themselves, ``[n, T]``."""
         return Mixture(self.particles, self.log_weights, kernel_of(self.space, self.bandwidth, FAMILIES[self.kernel]))
+
+    def at(self, sequence: int, frame: int) -> Mixture:
+        """The belief at one frame of one sequence, without batch axes."""
+        return trees.tree_map(lambda tensor: tensor[sequence, frame], self.posterior)
 
     @property
     def num_sequences(self) -> int:

@@ -1,0 +1,64 @@
+"""What the authors logged for the paper's box plots: median, quartiles and range over their runs.
+
+Their metrics are ``nll_paper`` and ``rmse_paper`` of ``mdpf.metrics``. Their cars were drawn from the same simulator, but are not
+the same cars.
+"""
+
+from typing import NamedTuple
+
+
+class Logged(NamedTuple):
+    """One metric of one method over the authors' runs."""
+
+    median: float
+    lower_quartile: float
+    upper_quartile: float
+    smallest: float
+    largest: float
+
+
+BEARINGS: dict[str, dict[str, Logged]] = {
+    "nll_paper": {
+        "LSTM": Logged(9.26, 8.84, 11.24, 8.77, 12.88),
+        "TG-PF": Logged(6.29, 6.19, 6.70, 6.13, 7.41),
+        "OT-PF": Logged(8.24, 8.13, 8.64, 6.91, 11.61),
+        "SR-PF": Logged(6.69, 6.33, 7.06, 6.09, 7.54),
+        "DIS-PF": Logged(7.75, 7.50, 7.93, 6.39, 8.18),
+        "C-PF": Logged(8.41, 8.16, 10.13, 7.96, 10.61),
+        "TG-MDPF": Logged(6.73, 6.10, 7.08, 5.99, 8.77),
+        "IRG-MDPF": Logged(9.85, 9.60, 11.19, 8.71, 14.03),
+        "MDPF": Logged(6.18, 6.03, 6.24, 5.95, 6.54),
+        "A-MDPF": Logged(6.01, 5.86, 6.11, 5.79, 6.23),
+    },
+    "rmse_paper": {
+        "LSTM": Logged(8.10, 7.87, 11.33, 7.61, 15.91),
+        "TG-PF": Logged(3.67, 3.52, 4.30, 3.44, 5.80),
+        "OT-PF": Logged(9.16, 7.51, 12.52, 4.76, 29.65),
+        "SR-PF": Logged(4.15, 3.72, 4.90, 3.41, 5.90),
+        "DIS-PF": Logged(6.48, 5.86, 6.95, 3.80, 7.61),
+        "C-PF": Logged(8.16, 7.66, 12.79, 7.21, 14.22),
+        "TG-MDPF": Logged(3.67, 3.40, 4.31, 3.32, 7.83),
+        "IRG-MDPF": Logged(8.63, 8.58, 9.05, 7.91, 9.41),
+        "MDPF": Logged(3.29, 3.23, 3.33, 3.21, 3.49),
+        "A-MDPF": Logged(3.30, 3.23, 3.35, 3.18, 3.55),
+    },
+}
+
+BEARINGS_EPANECHNIKOV: dict[str, dict[str, Logged]] = {
+    "nll_paper": {
+        "LSTM": Logged(10.55, 10.10, 12.59, 9.92, 13.89),
+        "TG-PF": Logged(6.57, 6.45, 6.95, 6.41, 7.62),
+        "OT-PF": Logged(11.36, 8.02, 12.74, 7.22, 13.77),
+        "SR-PF": Logged(6.95, 6.62, 7.25, 6.37, 7.74),
+        "DIS-PF": Logged(7.90, 7.64, 8.03, 6.64, 8.35),
+        "C-PF": Logged(8.54, 8.21, 10.68, 7.99, 11.27),
+        "TG-MDPF": Logged(6.61, 6.44, 6.81, 6.11, 9.35),
+        "MDPF": Logged(7.05, 6.69, 7.16, 6.33, 7.73),
+        "A-MDPF": Logged(6.97, 6.64, 7.21, 6.31, 7.72),
+    },
+    "rmse_paper": {
+        "TG-MDPF": Logged(3.33, 3.28, 3.47, 3.23, 7.43),
+        "MDPF": Logged(3.27, 3.25, 3.31, 3.22, 3.35),
+        "A-MDPF": Logged(3.34, 3.29, 3.36, 3.26, 3.46),
+    },
+}
