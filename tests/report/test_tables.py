@@ -81,6 +81,34 @@ def test_bearings_names_the_methods_that_are_missing(bearings):
     assert "TG-PF" not in tables.bearings(bearings, "MDPF")
 
 
+def test_headline_shows_default_settings_beside_the_authors_numbers(tmp_path):
+    for method, setting, nll in (
+        ("MDPF", "default", 6.0),
+        ("MDPF", "mse", 1.0),
+        ("TG-PF", "default", 5.0),
+        ("Oracle", "default", 3.0),
+    ):
+        numbers = {"nll_paper": nll, "rmse_paper": 3.5, "lost": 0.2}
+        write(tmp_path / "bearings", method, [numbers, numbers | {"nll_paper": nll + 2}], setting=setting)
+    table = tables.headline(tmp_path)
+    assert cells(table, "MDPF") == ["2", "7.00 (6.00 to 8.00)", "6.18", "3.50 (3.50 to 3.50)", "3.29", "20% (20% to 20%)"]
+    assert cells(table, "Oracle")[1:3] == ["4.00 (3.00 to 5.00)", ""]
+    assert table.index("| Oracle |") < table.index("| TG-PF |") < table.index("| MDPF |")
+    assert "1.00" not in table
+    assert "*Not computed yet: LSTM, OT-PF, SR-PF" in table
+
+
+def test_numbers_of_particles_have_columns_in_their_order(tmp_path):
+    for count, nll in ((1000, 5.0), (50, 6.0)):
+        write(tmp_path / "bearings", "MDPF", [{"nll": 1.0, "nll_paper": nll}], setting=f"n-{count}")
+    write(tmp_path / "bearings", "TG-PF", [{"nll": 1.0, "nll_paper": 4.0}], setting="n-50")
+    table = tables.particles(tmp_path)
+    assert "| method | N = 50 | N = 1,000 |" in table
+    assert cells(table, "MDPF") == ["6.00", "5.00"]
+    assert cells(table, "TG-PF") == ["4.00", ""]
+    assert tables.bearings(tmp_path).startswith("*Not computed yet")
+
+
 # --- The noise of gradients -----------------------------------------------------------------------------------------------------
 
 

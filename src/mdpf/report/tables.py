@@ -18,6 +18,7 @@ from statistics import median
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
 from mdpf.report.markdown import markdown, missing, origin
+from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
 from mdpf.report.toy_tables import toy, toy_claims, toy_noise
 from mdpf.report.variance_tables import growth, peaks, variance
 
@@ -37,7 +38,8 @@ def bearings(results: Path, *methods: str) -> str:
     wanted = methods or BEARINGS
     # Names of methods are upper case; what begins otherwise is a note of how the results were made.
     found = [load(path) for path in sorted((results / "bearings").glob("[A-Z]*.json"))]
-    found = [result for result in found if result.method in wanted]
+    # Other numbers of particles have a table of their own.
+    found = [result for result in found if result.method in wanted and not result.setting.startswith("n-")]
     absent = ", ".join(name for name in wanted if name not in {result.method for result in found})
     if not found:
         return missing(f"bearings-only tracking with {absent}", "mdpf reproduce bearings")
@@ -47,6 +49,38 @@ def bearings(results: Path, *methods: str) -> str:
     text = markdown(["method", "runs", *[BEARINGS_COLUMNS[name] for name in shown]], rows)
     text += "\n\n" + origin(found)
     return text + ("\n\n" + missing(absent, "mdpf reproduce bearings") if absent else "")
+
+
+def headline(results: Path) -> str:
+    """The metrics of the paper for every method, ours beside what the authors logged, and the oracle."""
+    found = [load(path) for path in sorted((results / "bearings").glob("[A-Z]*.json"))]
+    found = [result for result in found if result.setting == "default"]
+    absent = ", ".join(name for name in BEARINGS if name not in {result.method for result in found})
+    if not found:
+        return missing(f"bearings-only tracking with {absent}", "mdpf reproduce bearings")
+    found.sort(key=lambda result: median(result.metric("nll_paper")))
+    rows: list[list[str]] = []
+    for result in found:
+        cells = [result.method, str(len(result.runs))]
+        for metric, logged in BEARINGS_LOGGED.items():
+            theirs = logged.get(result.method)
+            cells += [_range(result, metric), "" if theirs is None else f"{theirs.median:.2f}"]
+        rows.append([*cells, _range(result, "lost")])
+    header = ["method", "runs", "NLL", "NLL, authors", "RMSE", "RMSE, authors", "lost"]
+    text = markdown(header, rows) + "\n\n" + origin(found)
+    return text + ("\n\n" + missing(absent, "mdpf reproduce bearings") if absent else "")
+
+
+def particles(results: Path) -> str:
+    """The likelihood of every method's median run against the number of particles it is used with."""
+    found = [load(path) for path in sorted((results / "bearings").glob("[A-Z]*@n-*.json"))]
+    if not found:
+        return missing("other numbers of particles", "mdpf reproduce bearings")
+    values = {(result.method, int(result.setting[2:])): result.metric("nll_paper")[0] for result in found}
+    counts = sorted({count for _, count in values})
+    methods = sorted({method for method, _ in values}, key=lambda method: values.get((method, counts[0]), 0.0))
+    rows = [[name, *[f"{values[name, count]:.2f}" if (name, count) in values else "" for count in counts]] for name in methods]
+    return markdown(["method", *[f"N = {count:,}" for count in counts]], rows) + "\n\n" + origin(found)
 
 
 def _label(result: Result) -> str:
@@ -61,6 +95,8 @@ def _range(result: Result, name: str) -> str:
 
 
 TABLES: dict[str, Callable[..., str]] = {
+    "headline": headline,
+    "particles": particles,
     "bearings": bearings,
     "variance": variance,
     "peaks": peaks,
