@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mdpf import noise
+from mdpf import noise, trees
 from mdpf.checks import check_batch
 from mdpf.filters.belief import StepInfo
 from mdpf.filters.parts import blank, encode, initial_belief, seen, smooth
@@ -13,6 +13,7 @@ from mdpf.filters.scan import Collect, collect_trajectory, scan
 from mdpf.mixture import Mixture
 from mdpf.models.protocol import Bandwidth, Encoder, Feature
 from mdpf.models.recurrent import RecurrentNetwork
+from mdpf.models.situated import MapRecurrentNetwork
 from mdpf.noise import Source
 
 
@@ -46,7 +47,7 @@ class RecurrentFilter(nn.Module):
         encoder: Turns observations into features, once for a whole sequence. By default the observation is the feature.
     """
 
-    def __init__(self, *, network: RecurrentNetwork, bandwidth: Bandwidth, encoder: Encoder | None = None):
+    def __init__(self, *, network: RecurrentNetwork | MapRecurrentNetwork, bandwidth: Bandwidth, encoder: Encoder | None = None):
         super().__init__()
         self.network = network
         self.bandwidth = bandwidth
@@ -74,8 +75,8 @@ class RecurrentFilter(nn.Module):
         if feature is None:
             feature = belief.particles.new_zeros(*batch, self.network.feature_dim)
         for name, value in (("feature", feature), ("action", action), ("observed", observed)):
-            if value is not None:
-                check_batch("step", value, name, batch, "One for each batch element.")
+            for tensor in trees.leaves(value):
+                check_batch("step", tensor, name, batch, "One for each batch element.")
         estimate = belief.particles.squeeze(-2)
         estimate, hidden, cell = self.network(estimate, blank(observed, feature), action, belief.hidden, belief.cell)
         zero = torch.zeros_like(estimate[..., 0])

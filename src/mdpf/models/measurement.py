@@ -50,5 +50,10 @@ class ScoreNetwork(nn.Module):
         encoded = self.particle_encoder(self.space.encode(particles))
         inputs = torch.cat([spread(feature, particles), encoded], -1)
         scores = torch.cat([head(inputs) for head in self.heads], -1)
-        scores = (LOWEST_SCORE + (1 - LOWEST_SCORE) * scores.sigmoid()).log()
+        scores = bounded_log_score(scores)
         return scores.squeeze(-1) if len(self.heads) == 1 else scores
+
+
+def bounded_log_score(u: Tensor) -> Tensor:
+    """The log of a score between the floor and one, from any number."""
+    return (LOWEST_SCORE + (1 - LOWEST_SCORE) * u.sigmoid()).log()
