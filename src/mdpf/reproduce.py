@@ -1,6 +1,7 @@
 """Every figure and table that can be reproduced: how its results are computed, and how it is drawn from them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -9,9 +10,10 @@ from rich.console import Console
 
 from mdpf.recipes import bearings_kernels, bearings_panels, bearings_study, parts, shifting, toy, variance
 from mdpf.report import bearings as bearings_figures
-from mdpf.report import progress, style
+from mdpf.report import events, progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import toy as toy_figure
+from mdpf.training.fit import Epoch
 
 CONSOLE = Console()
 
@@ -69,7 +71,7 @@ def _run_paper_schedule(folder: Path, choices: Choices) -> object:
 
 
 def _run_study(folder: Path, choices: Choices, methods: tuple[str, ...], scope: bearings_study.Scope) -> object:
-    with progress.trainings(CONSOLE) as watch:
+    with _watching(choices) as watch:
         outcome = bearings_study.run(
             folder,
             work=choices.work / "bearings",
@@ -85,8 +87,15 @@ def _run_study(folder: Path, choices: Choices, methods: tuple[str, ...], scope: 
     return _tell(outcome)
 
 
+@contextmanager
+def _watching(choices: Choices) -> Iterator[Callable[[str, Epoch], None]]:
+    """Progress on the terminal, and curves beside what is needed to go on."""
+    with progress.trainings(CONSOLE) as show, events.events(choices.work / "events" / "bearings", show) as watch:
+        yield watch
+
+
 def _run_kernels(folder: Path, choices: Choices) -> object:
-    with progress.trainings(CONSOLE) as watch:
+    with _watching(choices) as watch:
         outcome = bearings_kernels.run(
             folder,
             work=choices.work / "bearings",

@@ -1,5 +1,6 @@
 """Training a method."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,13 +25,15 @@ def train(
     from mdpf.evaluation.results import load
     from mdpf.recipes import bearings, bearings_study
     from mdpf.recipes.methods import METHODS
+    from mdpf.report.events import events
     from mdpf.report.progress import epochs
 
     choose("task", task, {"bearings": bearings})
     choose("method", method, METHODS)
     choose("preset", preset, bearings.PRESETS)
     config = bearings.Config(method, runs, seed, particles, preset, bound)
-    with epochs(OUT) as watch:
+    with epochs(OUT) as show, events(out / "events", lambda name, epoch: show(epoch)) as watch:
+        watch = partial(watch, method)
         paths = bearings_study.study(config, out, work=out / "training", device=device_of(device), watch=watch)
     for path in paths:
         OUT.print(f"Wrote {path}.", highlight=False)
