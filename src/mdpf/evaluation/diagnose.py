@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from torch import Generator, Tensor, nn
@@ -34,6 +35,8 @@ ESTIMATORS: dict[str, Resampler] = {
     "Soft": resamplers.Soft(),
     "StopGradient": resamplers.StopGradient(),
     "Concrete": resamplers.Concrete(),
+    "OptimalTransport": resamplers.OptimalTransport(),
+    "Diffusion": resamplers.Diffusion(),
     "Truncated": resamplers.Truncated(),
     "ImportanceWeighted": resamplers.ImportanceWeighted(),
     "ComponentPathwise": resamplers.ComponentPathwise(),
@@ -100,9 +103,13 @@ class Diagnosis(NamedTuple):
         console.print(f"Gradients of {self.num_replicates} runs with {self.num_particles} particles, against {self.reference}")
         for parameter in dict.fromkeys(row.parameter for row in self.rows):
             rows = [row for row in self.rows if row.parameter == parameter]
-            table = Table("estimator", "bias", "spread", "signal / noise", "ms", title=f"{parameter}: truth {rows[0].truth:.3g}")
+            title = f"{parameter}: truth {rows[0].truth:.3g}"
+            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+            table.add_column("estimator", no_wrap=True)
+            for name in ("bias", "spread", "signal / noise", "ms"):
+                table.add_column(name, justify="right", no_wrap=True)
             for row in rows:
-                bias = f"{row.bias:+.3g} ± {row.bias_error:.2g}" + (" (!)" if row.is_biased else "")
+                bias = f"{row.bias:+.3g} ± {row.bias_error:.2g} " + ("(!)" if row.is_biased else "   ")
                 table.add_row(row.estimator, bias, f"{row.spread:.3g}", f"{row.signal_to_noise:.2g}", f"{1000 * row.seconds:.3g}")
             console.print(table)
         console.print(self.hint())
