@@ -72,3 +72,14 @@ def test_states_that_are_not_finite_are_refused(data):
     data.states[2, 1] = torch.nan
     with pytest.raises(ValueError, match=r"evaluate needs finite states, got nan at index \[2, 1, 0\]"):
         evaluate(make_filter(), data, prior=prior, num_particles=10)
+
+
+def test_observations_that_are_not_finite_are_refused_unless_marked_as_missing(data):
+    data.observations[2, 1] = torch.inf
+    with pytest.raises(ValueError, match=r"evaluate needs finite observations, got inf at index \[2, 1, 0\].*mark them in"):
+        evaluate(make_filter(), data, prior=prior, num_particles=10)
+    missing = torch.zeros(7, 5, dtype=torch.bool)
+    missing[2, 1] = True
+    found = evaluate(make_filter(), data._replace(observed=~missing), prior=prior, num_particles=10)
+    assert found.degenerate == []
+    assert found.metrics["nll"].isfinite()

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from mdpf import noise
+from mdpf.checks import DegenerateWeightsError, MdpfWarning
 from mdpf.data.sequences import SequenceBatch
 from mdpf.models import Linear, stack_runs
 from mdpf.training import checkpoint
 from mdpf.training.fit import fit
-from mdpf.training.stages import Cosine, Plateau, Stage
+from mdpf.training.stages import Cosine, Found, Plateau, Stage
 
 NAN = float("nan")
 
@@ -54,11 +55,11 @@ def make_data(seed=0, num_sequences=20):
 STAGE = Stage("line", Noisy(), {"": 0.05}, epochs=5, schedule=Cosine(), batch=6, validation_batch=7)
 
 
-def run(path=None, *, watch=None, stage=STAGE, num_runs=2, seed=3, train=None, validation=None, module=None):
+def run(path=None, *, watch=None, stage=STAGE, num_runs=2, seed=3, train=None, validation=None, module=None, **options):
     module = stack_runs([Line(start) for start in range(num_runs)]) if module is None else module
     train = make_data() if train is None else train
     validation = make_data(1) if validation is None else validation
-    fitted = fit(module, stage, train, validation, num_runs=num_runs, seed=seed, path=path, watch=watch)
+    fitted = fit(module, stage, train, validation, num_runs=num_runs, seed=seed, path=path, watch=watch, **options)
     return fitted, module
 
 
@@ -219,6 +220,38 @@ def test_run_without_a_number_stays_where_it_was_and_says_so():
     for left, right in zip(module.parameters(), other.parameters(), strict=True):
         assert torch.equal(left[[0, 2]], right[[0, 2]])
     assert fitted.validation[[0, 2]].tolist() == healthy.validation[[0, 2]].tolist()
+
+
+@dataclass(frozen=True)
+class Losing(Noisy):
+    """Loses all particles of the sequence whose first observation is the largest, at frame 2, in run 1."""
+
+    def find(self, filter: Any, batch: SequenceBatch, *, generator=None):
+        degenerate = torch.zeros(*batch.states.shape[:2], 2, dtype=torch.bool)
+        degenerate[1, :, 1] = batch.observations[1, :, 0, 0] > 100
+        return Found(self(filter, batch, generator=generator), degenerate)
+
+
+@pytest.fixture
+def losing():
+    data = make_data()
+    data.observations[13, 0, 0], data.states[13] = 101.0, 0.0
+    return {"train": data, "stage": replace(STAGE, objective=Losing(), clip=1.0)}
+
+
+def test_fit_names_run_sequence_and_frame_where_nothing_was_possible(losing):
+    with pytest.warns(MdpfWarning, match="got none at run 1, sequence 13, frame 2, in epoch 1 of stage 'line'") as told:
+        fitted, _ = run(**losing)
+    assert len(told) == 1, "once, and not for every epoch"
+    assert [epoch["degenerate"] for epoch in fitted.history] == [[[1, 13, 2]]] * 5
+    assert [epoch["degenerate"] for epoch in run()[0].history] == [[]] * 5
+
+
+def test_strict_fit_stops_there_with_a_checkpoint(losing, tmp_path):
+    path = tmp_path / "c.safetensors"
+    with pytest.raises(DegenerateWeightsError, match="got none at run 1, sequence 13, frame 2"):
+        run(path, strict=True, **losing)
+    assert checkpoint.load(path).notes["epoch"] == 1
 
 
 def test_part_without_a_rate_stays_and_costs_no_gradient():

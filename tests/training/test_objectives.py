@@ -61,6 +61,33 @@ def test_tracking_averages_the_loss_of_labelled_frames_after_the_first(make_sing
         torch.testing.assert_close(gradients(pf, tracking(pf, batch, generator=recorder.noise))[name], gradient)
 
 
+def test_tracking_finds_where_nothing_was_possible(make_stack, tracking, data, generator):
+    """One sequence of one run at one frame: there alone, and without a trace in anybody's gradient but that run's own."""
+    pf, batch = make_stack(), batch_of(data, 2)
+    honest = pf.measurement
+    recorder = noise.Recorder(generator)
+    clean = tracking.find(pf, batch, generator=recorder)
+    assert not clean.degenerate.any()
+
+    class Blind(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.frame = honest, 0
+
+        def forward(self, particles, feature):
+            scores, self.frame = self.inner(particles, feature), self.frame + 1
+            blind = torch.zeros(2, 3, 1, dtype=torch.bool)
+            blind[1, 2] = self.frame == 5
+            return scores.masked_fill(blind, -torch.inf)
+
+    pf.measurement = Blind()
+    found = tracking.find(pf, batch, generator=recorder.noise)
+    assert found.degenerate.nonzero().tolist() == [[1, 2, 4]]
+    assert found.loss[0] == clean.loss[0]
+    assert found.loss.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients(pf, found.loss).values())
+
+
 def test_scoring_judges_weighted_clouds_of_every_labelled_frame(make_single, task, scoring, data, generator):
     pf, batch = make_single(), batch_of(data, 1).map(lambda tensor: tensor[0])
     recorder = noise.Recorder(generator)

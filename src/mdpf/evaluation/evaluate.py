@@ -11,6 +11,7 @@ from mdpf.checks import DegenerateWeightsError, check_count, check_finite, check
 from mdpf.data.sequences import SequenceBatch, minibatches
 from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
 from mdpf.noise import Source
+from mdpf.training.doors import check_inputs
 
 Filter = ParticleFilter | AdaptiveParticleFilter | RecurrentFilter
 
@@ -57,6 +58,7 @@ def evaluate(
     """
     check_tensor("evaluate", data.states, ["sequence", "frame", "state"])
     check_finite("evaluate", data.states, "states")
+    check_inputs("evaluate", "", data)
     check_count("evaluate", num_particles, "num_particles")
     generator = noise.source(generator)
     filter.eval()

@@ -34,13 +34,18 @@ def check_data(call: str, name: str, batch: SequenceBatch, like: Tensor) -> None
             f"{call} needs labelled frames after the first, got none in all {batch.num_sequences} {name} sequences. "
             "Mark frames whose state is known in `labelled`."
         )
-    everywhere = torch.ones_like(targets)
+    _check_where(call, f"{name} states", batch.states, targets)
+    check_inputs(call, name, batch)
+
+
+def check_inputs(call: str, name: str, batch: SequenceBatch) -> None:
+    """Check that what a filter is given is finite wherever it will be looked at: observations that came, actions that were done."""
+    everywhere = torch.ones(batch.states.shape[:-1], dtype=torch.bool, device=batch.states.device)
     valid = everywhere if batch.valid is None else batch.valid
     observed = valid if batch.observed is None else valid & batch.observed
-    _check_where(call, f"{name} states", batch.states, targets)
-    _check_where(call, f"{name} observations", batch.observations, observed)
+    _check_where(call, f"{name} observations".strip(), batch.observations, observed)
     if batch.actions is not None:
-        _check_where(call, f"{name} actions", batch.actions, valid[:, 1:])
+        _check_where(call, f"{name} actions".strip(), batch.actions, valid[..., 1:])
 
 
 def _check_where(call: str, name: str, value: Tensor, mask: Tensor) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from mdpf.checks import DegenerateWeightsError, MdpfWarning
 from mdpf.data.sequences import SequenceBatch, epoch_order
 from mdpf.recording import own_stream
 from mdpf.training import adam, checkpoint, schedule
@@ -25,11 +27,17 @@ LONG_WRITE, SPARING = 1.0, 10.0
 # Preparing a stage (compiling, recording) is not begun with fewer seconds left; what is cut off in it is lost.
 PREPARATION = {"eager": 0.0, "compiled": 30.0, "captured": 30.0}
 
+# So many degenerate places of an epoch are named.
+MOST_PLACES = 100
+
 Watch = Callable[["Epoch"], None]
 
 
 class Epoch(NamedTuple):
-    """What is known after an epoch; losses ``[R]``."""
+    """What is known after an epoch; losses ``[R]``.
+
+    ``degenerate`` names places where every particle was scored as impossible, as (run, sequence, frame), the first of them only.
+    """
 
     stage: str
     number: int
@@ -40,6 +48,7 @@ class Epoch(NamedTuple):
     skipped: list[float]
     active: list[float]
     seconds: float
+    degenerate: list[list[int]]
 
 
 class Fitted(NamedTuple):
@@ -67,6 +76,7 @@ def fit(
     watch: Watch | None = None,
     execution: Execution = "auto",
     until: Deadline | None = None,
+    strict: bool = False,
 ) -> Fitted:
     """Train every run of a stacked filter for one stage; leaves the best parameters of each run in the filter.
 
@@ -85,6 +95,7 @@ def fit(
         execution: How an update is carried out: ``"eager"``, ``"compiled"`` or ``"captured"``, which give the same numbers up to
             rounding; by default captured on a CUDA device, eager elsewhere.
         until: When time is over by it, the last whole epoch is written and ``OutOfTime`` is raised; the same call goes on.
+        strict: Raise after an epoch in which every particle of some frame was scored as impossible, instead of warning once.
     """
     flat = FlatParameters(filter, num_runs)
     device = flat.values.device
@@ -96,10 +107,11 @@ def fit(
     if path is not None and Path(path).exists():
         state.restore(checkpoint.load(path), recipe, path)
 
+    notes = _Notes(recipe, path, watch, strict)
     if state.goes_on(stage):
         # The stream is this call's own, as recording needs.
         with own_stream(device):
-            _train(filter, flat, stage, state, train, validation, seed, execution, _Notes(recipe, path, watch), until or Deadline())
+            _train(filter, flat, stage, state, train, validation, seed, execution, notes, until or Deadline())
     flat.values.copy_(state.best)
     learning = sum(epoch["seconds"] for epoch in state.history)
     return Fitted(state.best, state.progress.best, state.history, state.preparing, learning)
@@ -145,6 +157,7 @@ def _train(
             skipped=state.adam.skipped.tolist(),
             active=state.progress.active.tolist(),
             seconds=round(time.monotonic() - began, 2),
+            degenerate=_places(update.degenerate),
         )
         notes.take(entry, state, last=not state.goes_on(stage))
         longest = max(longest, time.monotonic() - began)
@@ -157,9 +170,10 @@ class _Notes:
     of the time.
     """
 
-    def __init__(self, recipe: dict[str, str], path: str | Path | None, watch: Watch | None):
-        self._recipe, self._path, self._watch = recipe, path, watch
+    def __init__(self, recipe: dict[str, str], path: str | Path | None, watch: Watch | None, strict: bool):
+        self._recipe, self._path, self._watch, self._strict = recipe, path, watch, strict
         self._due = 0.0
+        self._warned = False
 
     def take(self, entry: Epoch, state: "_State", *, last: bool) -> None:
         state.history.append(entry._asdict())
@@ -170,6 +184,22 @@ class _Notes:
             self._due = time.monotonic() + (SPARING * took if took > LONG_WRITE else 0.0)
         if self._watch is not None:
             self._watch(entry)
+        if entry.degenerate:
+            self._tell(entry)
+
+    def _tell(self, entry: Epoch) -> None:
+        """Say where nothing was possible: as an error, or as a warning, once."""
+        run, sequence, frame = entry.degenerate[0]
+        text = (
+            f"fit needs at least one possible particle at every frame, got none at run {run}, sequence {sequence}, frame {frame}, "
+            f"in epoch {entry.number} of stage {entry.stage!r}. The measurement scored every particle as impossible; look at the "
+            "observation there, or widen the prior."
+        )
+        if self._strict:
+            raise DegenerateWeightsError(text)
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{text} The weights were carried on.", MdpfWarning, stacklevel=5)
 
     def write(self, state: "_State", *, finished: bool = False) -> None:
         """Write the checkpoint: all that is needed to go on; of a finished stage that is what it found."""
@@ -241,6 +271,12 @@ def _train_epoch(
     for batch in zip(chosen.split(size, -1), counted.split(size), factors, strict=True):
         update(*batch)
     return update.losses / num_batches, update.norms / num_batches
+
+
+def _places(degenerate: Tensor) -> list[list[int]]:
+    """The first places ``(run, sequence, frame)`` of a mask over the frames after the first."""
+    found = degenerate.nonzero()[:MOST_PLACES].tolist()
+    return [[run, sequence, step + 1] for run, sequence, step in found]
 
 
 def _recipe(filter: nn.Module, stage: Stage, seed: int, start: Tensor, *data: SequenceBatch) -> dict[str, str]:

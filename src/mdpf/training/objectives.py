@@ -17,6 +17,7 @@ from mdpf.mixture import Mixture
 from mdpf.models.bandwidth import kernel_of
 from mdpf.noise import Source
 from mdpf.spaces import StateSpace
+from mdpf.training.stages import Found
 
 Loss = Callable[[Mixture, Tensor], Tensor]
 
@@ -41,6 +42,10 @@ class Tracking:
         check_count("Tracking", self.num_particles, "num_particles")
 
     def __call__(self, filter: Any, batch: SequenceBatch, *, generator: Source = None) -> Tensor:  # noqa: ANN401 - any filter
+        return self.find(filter, batch, generator=generator).loss
+
+    def find(self, filter: Any, batch: SequenceBatch, *, generator: Source = None) -> Found:  # noqa: ANN401 - any filter
+        """The loss of each run, and where every particle was scored as impossible."""
         generator = noise.source(generator)
         later = batch.frames(1, batch.length)
         # The prior is drawn around finite states; looking at it would wait for the device in every step.
@@ -56,7 +61,7 @@ class Tracking:
         )
         targets = later.targets
         states = torch.where(targets.unsqueeze(-1), later.states, 0.0)
-        return mean_over(self.loss(trajectory.posterior, states), targets)
+        return Found(mean_over(self.loss(trajectory.posterior, states), targets), trajectory.info.degenerate)
 
 
 @dataclass(frozen=True)

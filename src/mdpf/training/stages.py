@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -14,6 +14,25 @@ class Objective(Protocol):
     """What a stage minimises: a filter and a batch ``[R, B, T, ...]`` to one number for each run, ``[R]``."""
 
     def __call__(self, filter: nn.Module, batch: SequenceBatch, *, generator: Source = None) -> Tensor: ...
+
+
+class Found(NamedTuple):
+    """What an objective can notice besides its value.
+
+    Args:
+        loss: One number for each run, ``[R]``.
+        degenerate: Where every particle was scored as impossible, ``[R, B, T - 1]``: for each frame after the first.
+    """
+
+    loss: Tensor
+    degenerate: Tensor
+
+
+@runtime_checkable
+class Noticing(Objective, Protocol):
+    """An objective that runs a whole filter and can say where that lost all its particles."""
+
+    def find(self, filter: nn.Module, batch: SequenceBatch, *, generator: Source = None) -> Found: ...
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from mdpf.filters.belief import Belief, StepInfo
 from mdpf.recording import capture
 from mdpf.training import adam
 from mdpf.training.flat import FlatParameters
-from mdpf.training.stages import Stage
+from mdpf.training.stages import Found, Noticing, Stage
 
 Execution = Literal["auto", "eager", "compiled", "captured"]
 EXECUTIONS = ("auto", "eager", "compiled", "captured")
@@ -90,8 +90,10 @@ class Update:
         self.active = torch.zeros(num_runs, dtype=torch.bool, device=device)
         self.losses = torch.zeros(num_runs, dtype=flat.values.dtype, device=device)
         self.norms = torch.zeros_like(self.losses)
+        self.degenerate = torch.zeros(num_runs, data.num_sequences, data.length - 1, dtype=torch.bool, device=device)
         learned = flat.learned(rates)
-        self._objective = _Handed(filter, stage.objective)
+        objective = stage.objective
+        self._objective = _Handed(filter, objective.find if isinstance(objective, Noticing) else objective)
         self._step = StepInPlace(filter, flat, learned) if execution != "eager" and hasattr(filter, "step") else None
         self._learned = learned
         with PREPARING:
@@ -110,10 +112,11 @@ class Update:
         self._carry_out()
 
     def start(self, active: Tensor) -> None:
-        """Begin an epoch: which runs still learn, and sums at zero."""
+        """Begin an epoch: which runs still learn, sums at zero, and no frame noted as degenerate."""
         self.active.copy_(active)
         self.losses.zero_()
         self.norms.zero_()
+        self.degenerate.zero_()
 
     def _batch(self) -> SequenceBatch:
         batch = self._data.take(self._indices)
@@ -131,7 +134,10 @@ class Update:
         drawn = self._plan.draw(values, self._generator)
         parameters = self._flat.views(values, self._learned)
         with _installed(self._step, values):
-            loss = functional_call(self._objective, _prefixed(parameters), (self._batch(),), {"generator": drawn})
+            found = functional_call(self._objective, _prefixed(parameters), (self._batch(),), {"generator": drawn})
+        loss = found.loss if isinstance(found, Found) else found
+        if isinstance(found, Found):
+            self._note(found.degenerate)
         if not loss.requires_grad:
             raise ValueError(
                 f"fit needs an objective that depends on what learns, got one in stage {self._stage.name!r} that does not depend "
@@ -143,6 +149,12 @@ class Update:
         norm = adam.update(self._state, self._flat.values, gradients, rates, self.active, stage.clip, stage.decay)
         self.losses.add_(loss.detach())
         self.norms.add_(norm)
+
+    def _note(self, degenerate: Tensor) -> None:
+        """Note for each sequence of the batch the frames ``[R, size, T - 1]`` at which nothing was possible."""
+        counted = self.active[:, None, None] & self._counted[:, None]
+        places = self._indices.unsqueeze(-1).expand_as(degenerate)
+        self.degenerate.scatter_(1, places, self.degenerate.gather(1, places) | (degenerate & counted))
 
 
 class Judgement:
