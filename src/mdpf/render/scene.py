@@ -1,6 +1,6 @@
 """Scenes: walls, floor, and ceiling or sky, with what they are painted with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -88,16 +88,20 @@ class Scene:
     def num_scenes(self) -> int:
         return self.walls.num_scenes
 
-    def to(self, device: torch.device | str) -> "Scene":
-        """The same scene on another device."""
-        moved = {}
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Scene":
+        """The same scene with every tensor changed."""
+        changed = {}
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is not None:
-                moved[field.name] = (
-                    value.to(device) if isinstance(value, Atlas) else trees.tree_map(lambda leaf: leaf.to(device), value)
-                )
-        return replace(self, **moved)
+            if isinstance(value, Atlas):
+                changed[field.name] = replace(value, texels=change(value.texels))
+            elif value is not None:
+                changed[field.name] = trees.tree_map(change, value)
+        return replace(self, **changed)
+
+    def to(self, device: torch.device | str) -> "Scene":
+        """The same scene on another device."""
+        return self.map(lambda tensor: tensor.to(device))
 
     def full(self) -> Tensor:
         """Walls that nothing behind them can be seen over or under, ``[S, W]``: from the floor to the greatest height of all."""

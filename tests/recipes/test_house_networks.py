@@ -1,0 +1,96 @@
+"""The networks of the house study: published sizes, images that are rendered or recorded, maps that are shared."""
+
+import pytest
+import torch
+
+from mdpf.models import LocalMap, stack_runs
+from mdpf.recipes.house_networks import HouseNetworks, Rendered, SightEncoder, Stored, networks
+from mdpf.render import render
+from mdpf.resamplers import ImportanceWeighted
+from mdpf.tasks.homes import geometry, scenes, task, walks
+
+
+@pytest.fixture(scope="module")
+def homes():
+    return geometry.homes("validation", count=2)
+
+
+@pytest.fixture(scope="module")
+def nets(homes):
+    return networks(homes)
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_filters_have_the_published_number_of_parameters(nets):
+    pf, adaptive = nets.filter(ImportanceWeighted()), nets.adaptive_filter(ImportanceWeighted())
+    assert count(pf) == 1_460_120
+    assert count(adaptive) == 1_472_606
+    assert [count(part) for part in (pf.dynamics.state_encoder, pf.dynamics.action_encoder, pf.dynamics.step)] == [2210, 2242, 3398]
+    assert [count(part) for part in (pf.encoder, pf.measurement.view, pf.measurement.heads)] == [720_036, 719_748, 12_483]
+
+
+def test_the_recurrent_network_as_published_has_its_number_of_parameters_and_ours_sees_the_map(nets):
+    published = HouseNetworks(nets.source, nets.crop, as_published=True).recurrent_filter()
+    assert count(published) == 2_897_170
+    assert count(published.network) == 2_172_679 + 2_210 + 2_242
+    ours = nets.recurrent_filter()
+    # Its own position, and the map with its encoder.
+    assert count(ours) == 2_897_170 + 719_748 + 64 * 4 * 256 + 2 * 32
+
+
+def test_an_observation_is_rendered_in_its_own_home(homes, nets):
+    walked = walks.walk(homes, 4, 3, seed=0)
+    observations = task.observed_from(walked.states, walked.home)
+    images, index = nets.source(observations)
+    assert images.shape == (4, 3, 3, 56, 56)
+    assert torch.equal(index, walked.home[:, None].expand(4, 3))
+    expected = render(
+        scenes.build(homes), scenes.viewpoints(walked.states.reshape(-1, 3)), scenes.CAMERA, index=index.reshape(-1), num_hits=10
+    )
+    torch.testing.assert_close(images.reshape(12, 3, 56, 56), 2 * expected.rgb.movedim(-1, 1) - 1)
+    assert images.min() >= -1
+    assert images.max() <= 1
+
+
+def test_a_scene_travels_with_its_module_and_is_no_part_of_its_weights(homes):
+    source = Rendered(scenes.build(homes))
+    assert not source.state_dict()
+    moved = source.to("meta")
+    assert {buffer.device.type for buffer in moved.buffers()} == {"meta"}
+
+
+def test_recorded_images_are_looked_up(generator):
+    frames = torch.randint(256, (5, 56, 56, 3), generator=generator, dtype=torch.uint8)
+    images, index = Stored(frames)(torch.tensor([[[4.0, 1.0], [0.0, 7.0]]]))
+    torch.testing.assert_close(images[0, 0], frames[4].movedim(-1, 0).float() / 127.5 - 1)
+    assert index.tolist() == [[1, 7]]
+    with pytest.raises(ValueError, match=r"frames \[frame, height, width, 3\] in uint8, got a float32"):
+        Stored(frames.float())
+
+
+def test_a_filter_learns_through_image_map_and_pose(homes, nets):
+    torch.manual_seed(0)
+    pf = nets.filter(ImportanceWeighted())
+    batch = task.task(lambda: homes).split("validation", num_sequences=2, length=4)
+    belief = pf.init(task.task().prior(batch.states[:, 0], 5, generator=torch.Generator().manual_seed(0)))
+    _, trajectory = pf(belief, batch.observations[:, 1:], batch.actions)
+    loss = -trajectory.posterior.log_prob(batch.states[:, 1:].unsqueeze(-2)).mean()
+    loss.backward()
+    for name, parameter in pf.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name
+
+
+def test_runs_share_scene_and_maps(homes):
+    tiny = HouseNetworks(Rendered(scenes.build(homes)), LocalMap([torch.from_numpy(~home.wall_map()) for home in homes]))
+    stacked = stack_runs([tiny.filter(ImportanceWeighted()) for _ in range(2)])
+    assert stacked.encoder.source.get_buffer("scene_0").shape[0] == len(homes)
+    observations = torch.tensor([[[[150.0, 100.0, 0.0, 1.0]]]]).expand(2, 1, 1, 4)
+    sight = stacked.encoder(observations)
+    assert sight.feature.shape == (2, 1, 1, 64)
+    assert sight.index.tolist() == [[[1]], [[1]]]
+    assert not torch.equal(sight.feature[0], sight.feature[1])
+    assert isinstance(stacked.encoder, SightEncoder)
