@@ -1,8 +1,8 @@
 """The task: where am I in this apartment, given its floor plan, images and bad odometry?
 
 A state is a pose in pixels of the map, 0.02 m, and radians; an action what odometry reports of a step. An image is determined by
-the home and the pose it is seen from, so an observation is these four numbers: ``(x, y, theta, home)``. They are rendered where they
-are looked at, on the device of whoever trains, and the number of walks is a choice, not a matter of storage.
+the home and the pose it is seen from, so an observation is these four numbers: ``(x, y, theta, home)``. They are rendered where
+they are looked at, on the device of whoever trains, and the number of walks is a choice, not a matter of storage.
 """
 
 from collections.abc import Callable, Sequence
