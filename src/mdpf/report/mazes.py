@@ -38,7 +38,7 @@ def draw_map(axes: Axes, maze: Maze, *, floor: bool = False, pictures: bool = Fa
 def gallery(seed: int = 2) -> Figure:
     """Every maze from above, with one walk through it, and what was seen on the way."""
     figure = style.figure(height=7.2)
-    rows = np.ravel(figure.subfigures(len(geometry.NUMBERS), 1, hspace=0.02))
+    rows = np.atleast_1d(np.asarray(figure.subfigures(len(geometry.NUMBERS), 1, hspace=0.02), dtype=object))
     for number, row in zip(geometry.NUMBERS, rows, strict=True):
         maze = geometry.read(number)
         poses = walks.walk(maze, 1, 100, generator=torch.Generator().manual_seed(seed))[0]

@@ -161,7 +161,7 @@ class Maze:
         return ((cell[..., 0] * ny + cell[..., 1]) * 3 + third[..., 0]) * 3 + third[..., 1]
 
     def _inside(self, places: np.ndarray) -> np.ndarray:
-        return ((places >= 0) & (places <= self.extent)).all(-1)
+        return np.asarray(((places >= 0) & (places <= self.extent)).all(-1))
 
 
 @lru_cache(maxsize=3)
