@@ -164,3 +164,19 @@ def test_metrics_say_what_does_not_fit():
         metrics.summarise(frames, valid=torch.ones(2, 2, dtype=torch.bool))
     with pytest.raises(ValueError, match="frames of several sequences"):
         metrics.summarise(trees.tree_map(lambda f: f[0], frames))
+
+
+def test_other_units_change_errors_and_densities_alone_by_their_factors():
+    """Everything is twice as long along x and three times along y; a density is a sixth."""
+    posterior = points([[1.0, 2.0, 0.3], [0.5, -1.0, -2.0]])
+    factors = torch.tensor([2.0, 3.0, 1.0])
+    target = torch.tensor([[0.0, 2.5, 0.1], [1.0, -1.0, 3.0]])
+    found = metrics.rescaled(posterior, factors)
+    expected = posterior.log_prob(target[:, None]) - math.log(6)
+    torch.testing.assert_close(found.log_prob((target * factors)[:, None]), expected)
+    one, other = (metrics.rescaled(points(rows), factors) for rows in ([1.0, 2.0, 0.3], [[0.5, -1.0, -2.0]]))
+    frames = metrics.measure(one, other, target * factors)
+    torch.testing.assert_close(frames.squared_position_error, torch.tensor([2.0**2 + 1.5**2, 1.0]))
+    torch.testing.assert_close(frames.squared_angle_error[0], torch.tensor(0.04))
+    plain = Mixture(torch.ones(4, 2), torch.zeros(4), Epanechnikov(torch.tensor([2.0, 1.0])))
+    torch.testing.assert_close(metrics.rescaled(plain, torch.tensor([0.5, 4.0])).kernel.halfwidth, torch.tensor([1.0, 4.0]))

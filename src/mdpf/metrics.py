@@ -108,6 +108,21 @@ def narrowed(kernel: Kernel) -> Kernel:
     return type(kernel)(*(torch.full_like(parameter, value) for parameter in kernel))  # type: ignore[call-arg,attr-defined]
 
 
+def rescaled(posterior: Mixture, factors: Tensor) -> Mixture:
+    """The same belief in other units: every coordinate multiplied by its factor, ``[d]``; that of an angle is one."""
+
+    def kernel(part: Kernel, factor: Tensor) -> Kernel:
+        if isinstance(part, VonMises):
+            return part
+        return type(part)(*(parameter * factor for parameter in part))  # type: ignore[call-arg,attr-defined]
+
+    if isinstance(posterior.kernel, Product):
+        sizes = [part.state_dim for part in posterior.kernel.parts]
+        parts = zip(posterior.kernel.parts, factors.split(sizes), strict=True)
+        return posterior._replace(locs=posterior.locs * factors, kernel=Product(tuple(kernel(*part) for part in parts)))
+    return posterior._replace(locs=posterior.locs * factors, kernel=kernel(posterior.kernel, factors))
+
+
 def summarise(frames: Frames, *, valid: Tensor | None = None, limit: float | None = None) -> dict[str, Tensor]:
     """Reduce sequences and frames to the metrics of the table above.
 

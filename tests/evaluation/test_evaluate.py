@@ -83,3 +83,14 @@ def test_observations_that_are_not_finite_are_refused_unless_marked_as_missing(d
     found = evaluate(make_filter(), data._replace(observed=~missing), prior=prior, num_particles=10)
     assert found.degenerate == []
     assert found.metrics["nll"].isfinite()
+
+
+def test_units_are_those_of_the_metrics(data):
+    options = {"prior": prior, "num_particles": 20}
+    ours, theirs = (
+        evaluate(make_filter(), data, generator=torch.Generator().manual_seed(0), units=units, limit_lost=limit, **options).metrics
+        for units, limit in ((None, 0.5), (torch.tensor([10.0]), 5.0))
+    )
+    torch.testing.assert_close(theirs["rmse"], 10 * ours["rmse"])
+    torch.testing.assert_close(theirs["nll"], ours["nll"] + torch.tensor(10.0).log())
+    torch.testing.assert_close(theirs["lost"], ours["lost"])

@@ -1,5 +1,7 @@
 """Bandwidths: where they start, what they cannot fall below, which kernel they make."""
 
+import math
+
 import pytest
 import torch
 
@@ -93,3 +95,20 @@ def test_fixed_bandwidth_moves_with_its_module_and_learns_nothing():
 def test_bandwidths_that_make_no_sense_are_refused(start, minimum):
     with pytest.raises(ValueError, match="3 bandwidths to start from, each above its minimum of zero or more"):
         LearnedBandwidth(SPACE, start, minimum)
+
+
+def test_a_maximum_is_approached_and_never_reached_with_a_gradient():
+    maximum = (math.inf, 3.0, 0.25)
+    bandwidth = LearnedBandwidth(SPACE, START, MINIMUM, maximum=maximum)
+    torch.testing.assert_close(bandwidth.bandwidths(), torch.tensor(START))
+    # A coordinate without a maximum is as it is without any.
+    assert bandwidth.log_excess[0] == make().log_excess[0]
+    torch.nn.init.constant_(bandwidth.log_excess, 8.0)
+    widths = bandwidth.bandwidths()
+    torch.testing.assert_close(widths[0].item(), 0.1 + math.exp(8), rtol=1e-5, atol=0)
+    assert widths[1] < 3.0
+    assert 0.2499 < widths[2] < 0.25
+    (gradient,) = torch.autograd.grad(widths.sum(), [bandwidth.log_excess])
+    assert (gradient > 0).all()
+    with pytest.raises(ValueError, match="needs 3 maxima, each above the bandwidth to start from"):
+        LearnedBandwidth(SPACE, START, MINIMUM, maximum=(math.inf, 0.5, 0.25))

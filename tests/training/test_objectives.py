@@ -12,7 +12,7 @@ from mdpf.kernels import Gaussian, Product, VonMises
 from mdpf.models import stack_runs
 from mdpf.training import adam
 from mdpf.training.flat import FlatParameters
-from mdpf.training.objectives import Scoring, Tracking, mean_over
+from mdpf.training.objectives import Disturbed, Scoring, Tracking, mean_over
 
 METHODS = ["importance", "adaptive", "recurrent"]
 NAN = float("nan")
@@ -241,3 +241,19 @@ def test_step_with_learned_networks_compiles_without_a_break(method, num_runs, m
 def test_tracking_needs_particles(task):
     with pytest.raises(ValueError, match="Tracking needs num_particles to be an integer of at least 1, got 0"):
         Tracking(lambda posterior, states: states, task.prior, 0)
+
+
+def test_a_disturbed_batch_is_what_the_objective_sees(make_single, tracking, data, generator):
+    """The disturbance is drawn first, from the same source, anew in every call."""
+
+    def louder(batch, *, generator=None):
+        extra = noise.normal(tuple(batch.observations.shape), batch.observations, generator)
+        return batch._replace(observations=batch.observations + extra)
+
+    pf, batch = make_single(), batch_of(data, 1).map(lambda tensor: tensor[0])
+    recorder = noise.Recorder(generator)
+    found = Disturbed(tracking, louder)(pf, batch, generator=recorder)
+    first, *others = recorder.noise.draws
+    changed = batch._replace(observations=batch.observations + first)
+    assert torch.equal(found, tracking(pf, changed, generator=noise.Noise(tuple(others))))
+    assert not torch.equal(found, Disturbed(tracking, louder)(pf, batch, generator=generator))

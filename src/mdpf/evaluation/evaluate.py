@@ -40,6 +40,7 @@ def evaluate(
     runs: int | None = None,
     limit_lost: float | None = None,
     batch: int = 1000,
+    units: Tensor | None = None,
     strict: bool = False,
     generator: Source = None,
 ) -> Evaluation:
@@ -53,6 +54,7 @@ def evaluate(
         runs: How many runs the filter holds; ``None`` for a filter without a run axis.
         limit_lost: A track whose final position error exceeds this is lost.
         batch: Sequences at a time.
+        units: What coordinates are multiplied by before anything is measured, ``[d]``: the units of the metrics and the limit.
         strict: Raise where all weights vanish, instead of carrying on and saying where.
         generator: The source of random numbers.
     """
@@ -69,7 +71,10 @@ def evaluate(
         _, trajectory = filter(
             belief, later.observations, part.actions, observed=later.observed, valid=later.valid, generator=generator
         )
-        parts.append(metrics.measure(belief.posterior, trajectory.posterior, part.states))
+        initial, posterior, states = belief.posterior, trajectory.posterior, part.states
+        if units is not None:
+            initial, posterior, states = metrics.rescaled(initial, units), metrics.rescaled(posterior, units), states * units
+        parts.append(metrics.measure(initial, posterior, states))
         for *run, sequence, step in trajectory.info.degenerate.nonzero().tolist():
             degenerate.append((*run, sequence + offset, step + 1))
         offset += part.num_sequences

@@ -35,7 +35,8 @@ class FixedBandwidth(nn.Module):
 class LearnedBandwidth(nn.Module):
     r"""One learned bandwidth for each coordinate, shared by all particles and times.
 
-    .. math:: b = b_{\min} + e^{\lambda}
+    .. math:: b = b_{\min} + e^{\lambda} \quad\text{or, with a maximum,}\quad
+        b = b_{\min} + \frac{e^{\lambda}}{1 + e^{\lambda} / (b_{\max} - b_{\min})}
 
     It is the width of the kernel of a linear coordinate; for an angle it is the inverse of the concentration, so that a small
     bandwidth means a narrow kernel everywhere.
@@ -45,11 +46,19 @@ class LearnedBandwidth(nn.Module):
         start: The bandwidths to start from, one for each coordinate.
         minimum: What they cannot fall below.
         linear: The kernel of linear coordinates, made from their bandwidths.
+        maximum: What they cannot reach, infinite for coordinates without one; no bounds by default.
     """
 
     runs_allowed = True
 
-    def __init__(self, space: StateSpace, start: Sequence[float], minimum: Sequence[float], linear: Family = Gaussian):
+    def __init__(
+        self,
+        space: StateSpace,
+        start: Sequence[float],
+        minimum: Sequence[float],
+        linear: Family = Gaussian,
+        maximum: Sequence[float] | None = None,
+    ):
         super().__init__()
         if not len(start) == len(minimum) == space.dim or not all(0 <= low < b for b, low in zip(start, minimum, strict=True)):
             raise ValueError(
@@ -60,11 +69,27 @@ class LearnedBandwidth(nn.Module):
         self.linear = linear
         self.minimum: Tensor
         self.register_buffer("minimum", torch.tensor(minimum), persistent=False)
-        self.log_excess = nn.Parameter((torch.tensor(start) - torch.tensor(minimum)).log())
+        if maximum is not None and not (
+            len(maximum) == space.dim and all(b < high for b, high in zip(start, maximum, strict=True))
+        ):
+            raise ValueError(
+                f"LearnedBandwidth needs {space.dim} maxima, each above the bandwidth to start from, got {list(maximum)} for "
+                f"{list(start)}. Give math.inf to coordinates without a maximum."
+            )
+        excess = torch.tensor(start) - torch.tensor(minimum)
+        self.room: Tensor | None
+        self.register_buffer("room", None if maximum is None else torch.tensor(maximum) - torch.tensor(minimum), persistent=False)
+        if self.room is not None:
+            excess = excess / (1 - excess / self.room)
+        self.log_excess = nn.Parameter(excess.log())
 
     def bandwidths(self) -> Tensor:
         """The bandwidths themselves, ``[d]``, or ``[runs, d]`` if there is a run axis."""
-        return self.minimum + self.log_excess.exp()
+        excess = self.log_excess.exp()
+        if self.room is None:
+            return self.minimum + excess
+        # With an infinite maximum the divisor is one.
+        return self.minimum + excess / (1 + excess / self.room)
 
     def forward(self, particles: Tensor) -> Kernel:
         return kernel_of(self.space, self.bandwidths(), self.linear)

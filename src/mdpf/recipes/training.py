@@ -22,8 +22,8 @@ from mdpf.models import stack_runs
 from mdpf.recipes.methods import METHODS, Networks
 from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch, fit
-from mdpf.training.objectives import Loss, Scoring, Tracking
-from mdpf.training.stages import Cosine, Plateau, Stage
+from mdpf.training.objectives import Disturbed, Loss, Scoring, Tracking
+from mdpf.training.stages import Cosine, Objective, Plateau, Stage
 from mdpf.training.step import PREPARING
 
 Prior = Callable[..., Tensor]
@@ -73,6 +73,9 @@ class Training:
         truncate: Steps between cuts of the gradient.
         batch: Sequences in a batch.
         background: A density that is added to every likelihood that is learned from; compact kernels need one.
+        clip: The largest norm of a run's gradient, but in the first stage.
+        disturb: Changes every batch at random, ``(batch, *, generator)``, before it is learned from.
+        pretrained: Whether there is a first stage of the measurement model alone, for methods that have one.
     """
 
     method: str
@@ -86,6 +89,9 @@ class Training:
     truncate: int | None = 4
     batch: int = 64
     background: float = 0.0
+    clip: float = 100.0
+    disturb: Callable[..., SequenceBatch] | None = None
+    pretrained: bool = True
 
 
 def stages(training: Training) -> dict[str, Stage]:
@@ -95,13 +101,16 @@ def stages(training: Training) -> dict[str, Stage]:
     if training.background:
         likelihood = partial(likelihood, background=training.background)
 
+    def seen(objective: Objective) -> Objective:
+        return objective if training.disturb is None else Disturbed(objective, training.disturb)
+
     def tracking(loss: Loss, name: str, rate: float, epochs: int) -> Stage:
-        objective = Tracking(loss, training.prior, training.particles, training.truncate)
+        objective = seen(Tracking(loss, training.prior, training.particles, training.truncate))
         bandwidth = rate * preset.bandwidth_share
         rates = {"": rate, "bandwidth": bandwidth}
         if METHODS[training.method].starts_from is not None:
             rates["resampling_bandwidth"] = bandwidth
-        return Stage(name, objective, rates, epochs, preset.schedule, training.batch, clip=100.0)
+        return Stage(name, objective, rates, epochs, preset.schedule, training.batch, clip=training.clip)
 
     first = {"encoder": preset.measurement_rate, "measurement": preset.measurement_rate}
     schedule = preset.schedule
@@ -110,7 +119,7 @@ def stages(training: Training) -> dict[str, Stage]:
     fitted = tracking(likelihood, "bandwidth", preset.error_rate, preset.short_epochs)
     return {
         "measurement": Stage(
-            "measurement", training.scoring, first, preset.measurement_epochs, schedule, training.batch, decay=1e-3
+            "measurement", seen(training.scoring), first, preset.measurement_epochs, schedule, training.batch, decay=1e-3
         ),
         "likelihood": tracking(likelihood, "likelihood", preset.rate, preset.epochs),
         "refinement": tracking(losses.squared_error, "refinement", preset.rate / 5, preset.short_epochs),
@@ -146,6 +155,7 @@ def train(
     validation: SequenceBatch,
     work: Path,
     *,
+    single: tuple[SequenceBatch, SequenceBatch] | None = None,
     last: str | None = None,
     watch: Watch | None = None,
     until: Deadline | None = None,
@@ -157,6 +167,7 @@ def train(
         data: Sequences to learn from.
         validation: Sequences that choose the best epoch.
         work: For checkpoints, from which an interrupted training goes on: one folder for each method.
+        single: What the first stage learns from, and what chooses its best epoch, if not the same: single frames suffice it.
         last: The stage to end with; the last one of the method by default.
         watch: Is told about every epoch.
         until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
@@ -167,15 +178,19 @@ def train(
     def learn(filter: Filter, name: str, folder: str) -> None:
         path = work / folder / f"{name}.safetensors"
         options: dict[str, Any] = {"num_runs": training.runs, "seed": training.seed, "path": path}
-        found = fit(filter, known[name], data, validation, watch=watch, until=until, **options)
+        parts = single if name == "measurement" and single is not None else (data, validation)
+        found = fit(filter, known[name], *parts, watch=watch, until=until, **options)
         seconds.update({f"{name}, preparing": found.preparing, name: found.learning})
 
     filter = build(training, device=device)
     if method.starts_from is not None:
-        earlier = train(replace(training, method=method.starts_from), data, validation, work, watch=watch, until=until)
+        first = replace(training, method=method.starts_from)
+        earlier = train(first, data, validation, work, single=single, watch=watch, until=until)
         adopt(filter, earlier.filters[METHODS[method.starts_from].reported["default"]])
     done: dict[str, Filter] = {}
     for name in method.stages:
+        if name == "measurement" and not training.pretrained:
+            continue
         if name == "measurement":
             # With one seed it comes out the same for every method: it is learned once, by the first who needs it.
             with SHARING:

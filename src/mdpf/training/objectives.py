@@ -103,6 +103,23 @@ class Scoring:
         return mean_over(torch.stack(losses).mean(0).squeeze(-1), targets if mask is None else targets & mask)
 
 
+@dataclass(frozen=True)
+class Disturbed:
+    """Change every batch at random before an objective sees it: what sensors add is drawn anew in every epoch.
+
+    Args:
+        objective: What is minimised.
+        disturb: Changes a batch: ``(batch, *, generator)``.
+    """
+
+    objective: Callable[..., Tensor]
+    disturb: Callable[..., SequenceBatch]
+
+    def __call__(self, filter: Any, batch: SequenceBatch, *, generator: Source = None) -> Tensor:  # noqa: ANN401 - any filter
+        generator = noise.source(generator)
+        return self.objective(filter, self.disturb(batch, generator=generator), generator=generator)
+
+
 def mean_over(losses: Tensor, mask: Tensor) -> Tensor:
     """The mean over batch and time of the frames that count, for each run: ``[R, B, T]`` to ``[R]``."""
     counted = torch.where(mask, losses, 0.0)

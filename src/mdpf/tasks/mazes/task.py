@@ -33,6 +33,7 @@ HALF_WIDTH = 10.0  # Of a maze, after scaling.
 CROP = 24  # Pixels.
 WINDOW = 17  # Frames of a training sequence.
 LABEL_EVERY = 4
+VERSION = 1  # Counted up whenever walks or frames change.
 START_SCALE = 0.5
 START_CONCENTRATION = 1 / 0.03
 
@@ -138,7 +139,7 @@ def windows(batch: SequenceBatch, length: int, *, label_every: int = 1) -> Seque
         raise ValueError(f"windows needs sequences of at least {length} frames, got {batch.length}.")
     # Window after window of every sequence.
     order = torch.arange(len(pieces) * batch.num_sequences).reshape(len(pieces), -1).mT.reshape(-1)
-    found = _joined(pieces).take(order.to(batch.states.device))
+    found = joined(pieces).take(order.to(batch.states.device))
     return found._replace(labelled=Split("", found.num_sequences, length, label_every).labels())
 
 
@@ -164,7 +165,7 @@ def task(number: int, conventions: Conventions = CLEAN, sensors: Sensors | None 
         simulate=partial(_simulate, geometry.read(number), conventions, sensors or Sensors()),
         start=start,
         limit_lost=2.0,
-        version=1,
+        version=VERSION,
     )
 
 
@@ -179,8 +180,9 @@ def _simulate(maze: Maze, conventions: Conventions, sensors: Sensors, split: Spl
     found = windows(whole, split.length, label_every=split.label_every).take(slice(0, split.num_sequences))
     # In portions: noise takes four times the memory of what it is added to.
     parts = [sensors(found.take(slice(first, first + 100)), generator=generator) for first in range(0, split.num_sequences, 100)]
-    return _joined(parts)
+    return joined(parts)
 
 
-def _joined(parts: list[SequenceBatch]) -> SequenceBatch:
+def joined(parts: list[SequenceBatch]) -> SequenceBatch:
+    """Sequences of several batches as one batch."""
     return trees.tree_map(lambda *tensors: torch.cat(tensors), parts[0], *parts[1:])
