@@ -46,6 +46,18 @@ def inner(x):
     return height * (1 + x[..., 0]) * (1 if x.shape[-1] < 3 else 1 + (x[..., 2] - 0.4).cos())
 
 
+def bump(x, middle, reach):
+    """Zero, with its slope, at a distance ``reach`` from ``middle`` along each of the first two coordinates, and beyond."""
+    plane = x[..., :2]
+    return (1 - ((plane - tensor(*middle)[: plane.shape[-1]]) / reach).square()).clamp_min(0).square().prod(-1)
+
+
+def inner_apart(x):
+    """As ``inner``, for two clouds far apart; weight that passes from one to the other changes the mean."""
+    height = bump(x, (-3.0, -2.0), 1.0) * (4 + x[..., 0]) + 3 * bump(x, (3.0, 2.0), 1.0)
+    return height * (1 if x.shape[-1] < 3 else 1 + 0.5 * (x[..., 2] - 0.4).cos())
+
+
 def line(kernel):
     return lambda width: kernel(width)
 
@@ -56,6 +68,7 @@ def pose(kernel):
 
 SQUARE = ([-0.4, -0.4, 2.9], [-0.4, 0.4, -2.5], [0.4, -0.4, 1.0], [0.4, 0.4, 0.0])
 POSES = ([-0.8, 0.3, 2.9], [0.6, -0.5, -2.8], [0.2, 0.9, 1.0])
+FAR_PLACES = ([-3.0, -2.0, 2.9], [-3.0, -2.0, -1.0], [3.0, 2.0, 0.5])
 FAR_POSES = ([-3.0, -2.0, 2.9], [-2.8, -2.1, -3.0], [3.0, 2.0, 0.5])
 
 # kernel of a width, locations, width, function, nodes of the quadrature
@@ -71,9 +84,11 @@ OVERLAPPING = {
 SEPARATED = {
     "line-gaussian": (line(Gaussian), ([-3.0], [-2.8], [3.0]), (0.4,), smooth, 40),
     "line-biweight": (line(Biweight), ([-3.0], [-2.8], [3.0]), (1.0,), smooth, 40),
+    "line-epanechnikov": (line(Epanechnikov), ([-3.0], [3.0]), (1.0,), inner_apart, 400),
     "circle-von-mises": (line(VonMises), ([3.1], [-3.0], [0.0]), (30.0,), periodic, 80),
     "pose-gaussian": (pose(Gaussian), FAR_POSES, (0.4, 0.5, 20.0), smooth, 40),
     "pose-biweight": (pose(Biweight), FAR_POSES, (1.0, 1.2, 20.0), smooth, 40),
+    "pose-epanechnikov": (pose(Epanechnikov), FAR_PLACES, (1.0, 1.0, 20.0), inner_apart, 64),
 }
 CASES = [
     *((name, f"overlapping-{case}", rule, setting) for case, setting in OVERLAPPING.items() for name, rule in ALL.items()),
