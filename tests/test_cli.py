@@ -27,6 +27,7 @@ def call(*words):
         (("reproduce", "bearings", "--methods", "MDPF, nothing"), "needs a known method, got 'nothing'. Known are: MDPF"),
         (("diagnose", "nothing"), "needs a known model, got 'nothing'."),
         (("diagnose", "nothing.safetensors"), "nothing.safetensors"),
+        (("diagnose", "."), "needs a run folder with one weights file, got none in '.'"),
         (("reproduce", "shifting", "--redraw", "--out", "nowhere"), "IRG.json"),
     ],
 )

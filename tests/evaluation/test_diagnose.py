@@ -172,6 +172,15 @@ def test_table_shows_every_row_and_the_hint():
         assert words in text
 
 
+def test_table_fits_a_terminal_of_80_columns_whatever_the_numbers():
+    row = Row("ImplicitlyReparameterized", "decay", -0.00123456, 0.000456, 0.00012345, 0.0012345, -0.01234, 0.0123456)
+    text = Diagnosis((row, row._replace(bias=-123456.0, bias_error=12.3456)), "the exact gradient", 200, 64).table(width=80)
+    assert "ImplicitlyReparameterized" in text
+    assert "-0.0012 ± 0.00046" in text
+    assert "-1.2e+05 ± 12" in text
+    assert "…" not in text
+
+
 def test_hint_where_all_are_biased_or_undefined():
     row = Row("Soft", "decay", -5.6, 0.3, 2.4, 2.3, 5.7, 0.012)
     nan = row._replace(estimator="Broken", bias=math.nan, bias_error=math.nan, spread=math.nan)

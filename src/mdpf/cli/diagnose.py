@@ -10,7 +10,9 @@ from mdpf.cli.app import OUT, app, choose
 
 @app.command()
 def diagnose(
-    model: Annotated[str, typer.Argument(help="linear-gaussian, bimodal, or the weights file of a trained run.")],
+    model: Annotated[
+        str, typer.Argument(help="linear-gaussian, bimodal, bearings (untrained), or a trained run: its folder or weights.")
+    ],
     particles: Annotated[int, typer.Option(help="How many particles the filters have.", min=1)] = 25,
     replicates: Annotated[int, typer.Option(help="How many gradients of each estimator.", min=2)] = 64,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
@@ -20,7 +22,7 @@ def diagnose(
     from mdpf.recipes import diagnoses
     from mdpf.report import diagnosis, style
 
-    if Path(model).suffix == ".safetensors":
+    if Path(model).suffix == ".safetensors" or Path(model).is_dir():
         found = diagnoses.trained_run(Path(model), num_particles=particles, replicates=replicates, seed=seed)
     else:
         found = choose("model", model, diagnoses.MODELS)(num_particles=particles, replicates=replicates, seed=seed)

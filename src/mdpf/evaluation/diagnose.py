@@ -104,13 +104,15 @@ class Diagnosis(NamedTuple):
         for parameter in dict.fromkeys(row.parameter for row in self.rows):
             rows = [row for row in self.rows if row.parameter == parameter]
             title = f"{parameter}: truth {rows[0].truth:.3g}"
-            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+            table = Table(
+                title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True
+            )
             table.add_column("estimator", no_wrap=True)
-            for name in ("bias", "spread", "signal / noise", "ms"):
+            for name in ("bias", "spread", "signal/noise", "ms"):
                 table.add_column(name, justify="right", no_wrap=True)
             for row in rows:
-                bias = f"{row.bias:+.3g} ± {row.bias_error:.2g} " + ("(!)" if row.is_biased else "   ")
-                table.add_row(row.estimator, bias, f"{row.spread:.3g}", f"{row.signal_to_noise:.2g}", f"{1000 * row.seconds:.3g}")
+                bias = f"{_short(row.bias, '+')} ± {_short(row.bias_error)} " + ("(!)" if row.is_biased else "   ")
+                table.add_row(row.estimator, bias, _short(row.spread), _short(row.signal_to_noise), _short(1000 * row.seconds))
             console.print(table)
         console.print(self.hint())
         return console.file.getvalue()  # type: ignore[attr-defined]
@@ -129,6 +131,11 @@ class Diagnosis(NamedTuple):
             text = f"Every estimator is biased here; {best} has the smallest error. More particles may help."
         wrong = [name for name, rows in estimators.items() if any(row.points_the_wrong_way for row in rows)]
         return text + (f" Pointing the wrong way: {', '.join(wrong)}." if wrong else "")
+
+
+def _short(value: float, sign: str = "") -> str:
+    """Two digits, and no exponent where whole numbers do."""
+    return f"{value:{sign}.0f}" if 10 <= abs(value) < 1e5 else f"{value:{sign}.2g}"
 
 
 def _relative_error(row: Row) -> float:

@@ -9,13 +9,13 @@ from torch import Generator, Tensor
 
 from mdpf import losses, noise
 from mdpf.evaluation.diagnose import Diagnosis, diagnose
-from mdpf.evaluation.evaluate import Filter
 from mdpf.exact import LinearGaussian, kalman_filter
 from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
 from mdpf.filters.generative import bootstrap
 from mdpf.kernels import Gaussian
 from mdpf.models import FixedBandwidth
 from mdpf.recipes import bearings
+from mdpf.recipes.methods import METHODS
 from mdpf.recipes.toy import BothHeads
 from mdpf.resamplers import Resampler
 from mdpf.tasks import bearings as bearings_task
@@ -89,22 +89,47 @@ def bimodal_sensor(*, num_particles: int = 25, replicates: int = 64, seed: int =
     return diagnose(make_filter, parameters, loss, truth=truth, num_particles=num_particles, replicates=replicates, seed=seed)
 
 
-def trained_run(path: Path, *, num_particles: int = 25, replicates: int = 32, seed: int = 0) -> Diagnosis:
+def weights_in(run: Path) -> Path:
+    """The weights file of a run: itself, or the only one in its folder or in the folder ``weights`` there."""
+    if not run.is_dir():
+        return run
+    found = sorted([*run.glob("*.safetensors"), *(run / "weights").glob("*.safetensors")])
+    if len(found) != 1:
+        names = ", ".join(str(path.relative_to(run)) for path in found) or "none"
+        raise ValueError(f"diagnose needs a run folder with one weights file, got {names} in {str(run)!r}. Name the file itself.")
+    return found[0]
+
+
+def trained_run(run: Path, *, num_particles: int = 25, replicates: int = 32, seed: int = 0) -> Diagnosis:
     """The training loss of a trained run, part by part, against the mean of many particles."""
+    path = weights_in(run)
     filter = bearings.load_run(path)
     if isinstance(filter, RecurrentFilter):
         raise ValueError(
             f"diagnose needs a filter with particles, got the recurrent network in {str(path)!r}. It resamples nothing."
         )
+    return _bearings(filter, num_particles, replicates, seed)
+
+
+def untrained_bearings(*, num_particles: int = 25, replicates: int = 32, seed: int = 0) -> Diagnosis:
+    """The same for networks that have learned nothing yet: what the first steps of a training go by."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        filter = METHODS["MDPF"].build(bearings.networks(bearings.Config("MDPF")))
+    assert isinstance(filter, ParticleFilter)
+    return _bearings(filter, num_particles, replicates, seed)
+
+
+def _bearings(filter: ParticleFilter | AdaptiveParticleFilter, num_particles: int, replicates: int, seed: int) -> Diagnosis:
     task = bearings_task.task()
     batch = task.split("validation", num_sequences=NUM_SEQUENCES).frames(0, LENGTH)
 
-    def make_filter(resampler: Resampler) -> Filter:
+    def make_filter(resampler: Resampler) -> ParticleFilter | AdaptiveParticleFilter:
         twin = copy.copy(filter)
         twin.resampler = resampler
         return twin
 
-    def loss(pf: Filter, num_particles: int, generator: Generator) -> Tensor:
+    def loss(pf: ParticleFilter, num_particles: int, generator: Generator) -> Tensor:
         belief = pf.init(task.prior(batch.states[:, 0], num_particles, generator=generator))
         _, trajectory = pf(belief, batch.observations[:, 1:], generator=generator)
         values = losses.negative_log_likelihood(trajectory.posterior, batch.states[:, 1:])
@@ -116,4 +141,4 @@ def trained_run(path: Path, *, num_particles: int = 25, replicates: int = 32, se
     return diagnose(make_filter, chosen, loss, num_particles=num_particles, replicates=replicates, seed=seed)
 
 
-MODELS = {"linear-gaussian": linear_gaussian, "bimodal": bimodal_sensor}
+MODELS = {"linear-gaussian": linear_gaussian, "bimodal": bimodal_sensor, "bearings": untrained_bearings}

@@ -12,17 +12,22 @@ def draw(diagnosis: Diagnosis) -> Figure:
     """Draw bias (dots, with three standard errors) and spread (bars) of each estimator, in units of the true gradient."""
     parameters = list(dict.fromkeys(row.parameter for row in diagnosis.rows))
     estimators = list(dict.fromkeys(row.estimator for row in diagnosis.rows))
-    figure = style.figure(height=0.5 + 0.16 * len(estimators) * ((len(parameters) + 2) // 3) + 0.5)
-    columns = min(3, len(parameters))
-    axes = list(figure.subplots((len(parameters) + columns - 1) // columns, columns, sharey=True, squeeze=False).flat)
+    columns = 2 if len(parameters) in (2, 4) else min(3, len(parameters))
+    rows = -(-len(parameters) // columns)
+    figure = style.figure(height=1.0 + 0.16 * len(estimators) * rows)
+    axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     places = np.arange(len(estimators))[::-1]
     for panel, parameter in zip(axes, parameters, strict=False):
-        rows = [row for row in diagnosis.rows if row.parameter == parameter]
-        unit = abs(rows[0].truth) or 1.0
+        found = [row for row in diagnosis.rows if row.parameter == parameter]
+        unit = abs(found[0].truth) or 1.0
         panel.barh(
-            places, [2 * row.spread / unit for row in rows], left=[-row.spread / unit for row in rows], color=style.SKY, height=0.7
+            places,
+            [2 * row.spread / unit for row in found],
+            left=[-row.spread / unit for row in found],
+            color=style.SKY,
+            height=0.7,
         )
-        for place, row in zip(places, rows, strict=True):
+        for place, row in zip(places, found, strict=True):
             colour = style.VERMILION if row.is_biased else style.BLACK
             sign = np.sign(row.truth) or 1.0
             panel.errorbar(
@@ -31,6 +36,7 @@ def draw(diagnosis: Diagnosis) -> Figure:
         panel.axvline(0, color=style.GREY, linewidth=0.8)
         panel.axvline(-1, color=style.GREY, linewidth=0.8, linestyle=":")
         panel.set_xscale("symlog", linthresh=1)
+        panel.xaxis.get_major_locator().set_params(numticks=5)  # pyright: ignore[reportAttributeAccessIssue] - of this scale
         panel.set(title=parameter, yticks=places, yticklabels=estimators)
     for panel in axes[len(parameters) :]:
         panel.set_visible(False)
