@@ -6,6 +6,7 @@ import math
 import mpmath as mp
 import pytest
 import torch
+from numpy.polynomial.legendre import leggauss
 
 from mdpf import noise
 from mdpf.kernels import VonMises, von_mises_cdf
@@ -268,26 +269,36 @@ def test_moments_of_draws_match_the_bessel_ratio(concentration, generator):
     assert_mean(deviation.sin(), 0.0, max_se=0.01 * math.sqrt(mean))
 
 
-@pytest.mark.parametrize("concentration", [*CONCENTRATIONS, 1e9])
+@pytest.mark.parametrize("concentration", [*CONCENTRATIONS, 1.38, 3.4, 1e9])
 def test_an_accepted_proposal_has_exactly_the_law_of_the_kernel(concentration):
     """By quadrature over the uniform number: the first two moments of 1 - cos, and the share of rounds that accept."""
-    turn = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000 - 0.5
-    versine, acceptance = _propose(turn, torch.tensor(concentration, dtype=torch.float64))
-    assert (acceptance <= 1 + 1e-15).all()
-    assert (1 - acceptance.mean().item()) ** ROUNDS < 3.1e-7
+    places, weights = (torch.from_numpy(each) for each in leggauss(1000))
+    deviation, acceptance = _propose(places / 2, torch.tensor(concentration, dtype=torch.float64))
+    assert (acceptance <= 1 + 1e-12).all()
+    share = weights * acceptance / 2
+    assert (1 - share.sum().item()) ** ROUNDS < 1.9e-7
     mean = bessel(concentration)[1]
     ratio = 1 - mean
     second = mean**2 + 1 - ratio / concentration - ratio**2
     for power, moment in ((1, mean), (2, second)):
-        found = (versine**power * acceptance).sum() / acceptance.sum()
-        assert found.item() == pytest.approx(float(moment), rel=1e-10)
+        found = (2 * (deviation / 2).sin() ** 2) ** power * share / share.sum()
+        assert found.sum().item() == pytest.approx(float(moment), rel=1e-9)
+
+
+@pytest.mark.parametrize("concentration", CONCENTRATIONS)
+def test_proposals_are_finite_angles_in_single_precision(concentration):
+    """From every tenth number that a generator of single precision can give near an end, zero among them."""
+    place = torch.cat([torch.arange(0, 1000, 10), 2**24 - 1 - torch.arange(0, 1000, 10)]) / 2**24
+    draws = noise.Noise((torch.stack([place, torch.full_like(place, 0.5)], -1)[:, None, :, None].expand(-1, -1, -1, ROUNDS),))
+    deviation = VonMises(torch.tensor([concentration])).sample(torch.zeros(len(place), 1), generator=draws)
+    assert (deviation.abs() <= math.pi).all()
 
 
 def test_no_accepted_proposal_still_gives_an_angle():
     """Levels just below one reject every proposal but the best; the first one then stands."""
-    angle = torch.full((1, 1, 14), 0.9, dtype=torch.float64)
-    level = torch.full((1, 1, 14), 1 - 1e-16, dtype=torch.float64)
-    draws = noise.Noise((torch.stack([angle, level], -2),))
+    place = torch.full((1, 1, ROUNDS), 0.9, dtype=torch.float64)
+    level = torch.full((1, 1, ROUNDS), 1 - 1e-16, dtype=torch.float64)
+    draws = noise.Noise((torch.stack([place, level], -2),))
     draw = VonMises(torch.tensor([1e4], dtype=torch.float64)).sample(torch.zeros(1, 1, dtype=torch.float64), generator=draws)
     assert 0 < draw.item() < 0.1
 

@@ -8,12 +8,11 @@ from torch import Tensor
 
 from mdpf import noise
 from mdpf.kernels import von_mises_cdf
-from mdpf.kernels.bessel import inverse_versine
 from mdpf.kernels.protocol import align, deviation, plain_space
 from mdpf.noise import Source
 from mdpf.spaces import StateSpace, wrap
 
-ROUNDS = 14
+ROUNDS = 9
 
 
 class VonMises(NamedTuple):
@@ -59,8 +58,8 @@ class VonMises(NamedTuple):
     def sample(self, loc: Tensor, *, generator: Source = None) -> Tensor:
         concentration = align("VonMises.sample", self.concentration, loc)
         shape = torch.broadcast_shapes(loc.shape, concentration.shape)
-        angle, level = noise.uniform((*shape, 2, ROUNDS), loc, generator).unbind(-2)
-        return wrap(loc + von_mises_cdf.attach(_reject(angle, level, concentration.detach()), concentration))
+        place, level = noise.uniform((*shape, 2, ROUNDS), loc, generator).unbind(-2)
+        return wrap(loc + von_mises_cdf.attach(_reject(place, level, concentration.detach()), concentration))
 
     def variance(self) -> Tensor:
         return von_mises_cdf.variance(self.concentration)
@@ -69,28 +68,27 @@ class VonMises(NamedTuple):
         return VonMises(self.concentration[..., list(dims)])
 
 
-def _reject(angle: Tensor, level: Tensor, concentration: Tensor) -> Tensor:
-    """Turn uniform numbers ``[..., ROUNDS]`` into deviations ``[...]`` by rejection from a wrapped Cauchy density.
+def _reject(place: Tensor, level: Tensor, concentration: Tensor) -> Tensor:
+    """Turn uniform numbers ``[..., ROUNDS]`` into deviations ``[...]`` by rejection from a logistic density on the circle.
 
     All rounds are drawn at once and the first accepted proposal is taken; if there is none, the first proposal. A round accepts
-    with a probability between 0.6577 (large concentrations) and one, so the deviations miss their law by at most 0.3423 ** 14,
-    which is 3.1e-7, in total variation.
+    with a probability between 0.8211 (concentration 1.38) and one, so the deviations miss their law by at most 0.1789 ** 9, which
+    is 1.9e-7, in total variation.
     """
-    turn = angle - 0.5
-    proposal, acceptance = _propose(turn, concentration[..., None])
+    proposal, acceptance = _propose(place - 0.5, concentration[..., None])
     first = (level < acceptance).to(torch.uint8).argmax(-1, keepdim=True)
-    sign = turn.gather(-1, first).squeeze(-1)
-    return torch.copysign(inverse_versine(proposal.gather(-1, first).squeeze(-1)), sign)
+    return proposal.gather(-1, first).squeeze(-1).clamp(-math.pi, math.pi)
 
 
-def _propose(turn: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
-    """The versine of the proposal made from a uniform number in [-1/2, 1/2), and the probability with which it is accepted.
+def _propose(place: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The proposal made from a uniform number in [-1/2, 1/2), and the probability with which it is accepted.
 
-    The envelope is Best and Fisher's (1979), written in ``1 - cos`` throughout, so that nothing cancels.
+    The logistic density of scale :math:`s` covers the kernel, both relative to their peaks, where
+    :math:`\log\cosh\frac{t}{2s} \le \kappa \sin^2\frac t2`. The smallest such scale is set by the curvature at the peak or, for
+    concentrations below 3.4, by the edge :math:`t = \pi`.
     """
-    h = 0.5 / concentration
-    spread = h + h.square() / (1 + (1 + h.square()).sqrt())
-    sine = (math.pi * turn).sin().square()
-    proposal = 2 * spread * sine / (spread + 2 * (1 - sine))
-    score = concentration * (spread + proposal)
-    return proposal, score * (1 - score).exp()
+    edge = concentration + (-torch.expm1(-2 * concentration)).sqrt().log1p()  # The inverse hyperbolic cosine of exp(concentration).
+    scale = torch.maximum((0.5 / concentration).sqrt(), 0.5 * math.pi / edge)
+    reached = place * (2 * torch.tanh(0.5 * math.pi / scale))
+    half = scale * reached.atanh()
+    return 2 * half, (-2 * concentration * half.sin().square()).exp() / ((1 - reached) * (1 + reached))
