@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mdpf.benchmarks import bounds, density, measure, suite, table
-from mdpf.benchmarks.sheet import Case, Row, Sheet, load, time_rows
+from mdpf.benchmarks.sheet import Case, Sheet, time_rows
+from mdpf.evaluation.measurements import Row, load
 from mdpf.evaluation.results import read_json, write_json
 
 CPU = torch.device("cpu")

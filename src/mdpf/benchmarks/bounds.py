@@ -13,8 +13,9 @@ import torch
 
 from mdpf.benchmarks.inference import Online
 from mdpf.benchmarks.measure import repeat, synchronize, threads
-from mdpf.benchmarks.sheet import Case, Row
+from mdpf.benchmarks.sheet import Case
 from mdpf.benchmarks.training import prepare
+from mdpf.evaluation.measurements import Row
 from mdpf.recipes import bearings
 from mdpf.recording import capture, own_stream
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from mdpf.benchmarks.measure import peak_memory, repeat
-from mdpf.benchmarks.sheet import Case, Row, memory_row, time_rows
+from mdpf.benchmarks.sheet import Case, memory_row, time_rows
+from mdpf.evaluation.measurements import Row
 from mdpf.kernels import Biweight, Epanechnikov, Gaussian, Kernel, Product, VonMises
 from mdpf.ops import mixture_log_prob
 

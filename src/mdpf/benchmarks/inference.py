@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from mdpf.benchmarks.measure import percentile, repeat, synchronize
-from mdpf.benchmarks.sheet import Case, Row, time_rows
+from mdpf.benchmarks.sheet import Case, time_rows
+from mdpf.evaluation.measurements import Row
 from mdpf.filters.belief import Belief
 from mdpf.filters.prepared import Execution, prepare
 from mdpf.recipes import bearings

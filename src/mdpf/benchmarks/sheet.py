@@ -9,31 +9,10 @@ from typing import Any, NamedTuple
 import torch
 
 from mdpf.benchmarks.measure import Sample, quartiles
+from mdpf.evaluation.measurements import Row, path_of
 from mdpf.evaluation.results import Provenance, provenance, read_json, write_json
 
 MISSING = float("nan")
-
-
-class Row(NamedTuple):
-    """One figure.
-
-    Args:
-        name: What was measured.
-        device: ``"cpu"`` or ``"cuda"``; the file says which.
-        params: The choices behind it.
-        value: The median, or the only value; not a number where it could not be measured.
-        unit: Of the value.
-        spread: The quartiles.
-        note: Why there is no value, or what belongs to it.
-    """
-
-    name: str
-    device: str
-    params: dict[str, Any]
-    value: float
-    unit: str
-    spread: list[float]
-    note: str = ""
 
 
 class Case(NamedTuple):
@@ -55,7 +34,7 @@ class Sheet:
 
     def __init__(self, part: str, folder: Path, device: torch.device, *, again: bool = False):
         self.part, self.device = part, device
-        self.path = folder / f"{part}@{device.type}.json"
+        self.path = path_of(folder, part, device.type)
         self.rows: list[Row] = []
         self.done: list[str] = []
         self._began, self._before = time.monotonic(), 0.0
@@ -93,15 +72,6 @@ class Sheet:
                 "provenance": asdict(provenance(seconds, device=self.device)),
             },
         )
-
-
-def load(path: Path) -> tuple[list[Row], Provenance]:
-    """Read the rows of a file, and where they come from."""
-    content = read_json(path)
-    try:
-        return [Row(**row) for row in content["rows"]], Provenance(**content["provenance"])
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"Reading measurements needs a file that `mdpf bench` wrote, got {str(path)!r}: {error}.") from error
 
 
 def time_rows(name: str, device: torch.device, params: dict[str, Any], sample: Sample, note: str = "") -> list[Row]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from mdpf.benchmarks import bounds, density, inference, resampling, timing, training
-from mdpf.benchmarks.sheet import Case, Row, Sheet
+from mdpf.benchmarks.sheet import Case, Sheet
+from mdpf.evaluation.measurements import Row
 
 PARTS: dict[str, Callable[[torch.device], Iterator[Case]]] = {
     "density": density.cases,

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from mdpf.benchmarks.sheet import Row, load
+from mdpf.evaluation.measurements import Row, load
 
 
 def of(path: Path) -> str:

@@ -10,8 +10,9 @@ import torch
 
 from mdpf.benchmarks.inference import Online
 from mdpf.benchmarks.measure import peak_memory, repeat
-from mdpf.benchmarks.sheet import Case, Row, memory_row, time_rows
+from mdpf.benchmarks.sheet import Case, memory_row, time_rows
 from mdpf.benchmarks.training import prepare
+from mdpf.evaluation.measurements import Row
 from mdpf.recipes import bearings
 from mdpf.recipes.methods import METHODS
 from mdpf.recording import capture, own_stream

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 
 from mdpf.benchmarks.measure import peak_memory, repeat, synchronize, threads
-from mdpf.benchmarks.sheet import Case, Row, memory_row, time_rows
+from mdpf.benchmarks.sheet import Case, memory_row, time_rows
+from mdpf.evaluation.measurements import Row
 from mdpf.recipes import bearings
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.training import build, stages
