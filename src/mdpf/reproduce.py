@@ -1,17 +1,21 @@
 """Every figure and table that can be reproduced: how its results are computed, and how it is drawn from them."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from rich.console import Console
 
+from mdpf.benchmarks import suite, table
 from mdpf.recipes import bearings_kernels, bearings_panels, bearings_study, parts, shifting, toy, variance
 from mdpf.report import bearings as bearings_figures
 from mdpf.report import events, progress, style
 from mdpf.report import shifting as shifting_figure
+from mdpf.report import timing as timing_figure
 from mdpf.report import toy as toy_figure
 from mdpf.training.fit import Epoch
 
@@ -142,6 +146,19 @@ def _draw_shifting(folder: Path) -> list[Path]:
     return [style.save(shifting_figure.draw(folder), folder / "shifting.png")]
 
 
+def _run_timing(folder: Path, choices: Choices) -> object:
+    budget = math.inf if choices.minutes is None else 60 * choices.minutes
+
+    def tell(part: str, title: str, rows: list) -> None:
+        CONSOLE.print(f"{title}: " + "; ".join(map(table.figure, rows)), highlight=False, markup=False, soft_wrap=True)
+
+    return suite.run([timing_figure.PART], folder, torch.device(choices.device), budget=budget, watch=tell)
+
+
+def _draw_timing(folder: Path) -> list[Path]:
+    return [style.save(timing_figure.draw(folder), folder / "timing.png")]
+
+
 def _draw_nothing(folder: Path) -> list[Path]:
     """A table: its numbers are put into the documentation from the files themselves."""
     return []
@@ -151,6 +168,7 @@ FIGURES = {
     "toy": Reproduction(_run_toy, _draw_toy),
     "shifting": Reproduction(lambda folder, choices: shifting.run(folder), _draw_shifting),
     "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing),
+    "timing": Reproduction(_run_timing, _draw_timing, folder="bench"),
     "bearings": Reproduction(_run_bearings, bearings_figures.draw_study),
     "bearings-epanechnikov": Reproduction(_run_kernels, bearings_figures.draw_kernels, folder="bearings"),
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),

@@ -13,6 +13,7 @@ import torch
 
 from mdpf.benchmarks.inference import Online
 from mdpf.benchmarks.measure import repeat, synchronize, threads
+from mdpf.benchmarks.resampling import RADII, make_step
 from mdpf.benchmarks.sheet import Case
 from mdpf.benchmarks.training import prepare
 from mdpf.evaluation.measurements import Row
@@ -45,6 +46,7 @@ def cases(device: torch.device) -> Iterator[Case]:
     for runs in RUNS[device.type]:
         yield Case(f"training step, R {runs}", _training_step(runs, device))
     yield Case("one step of one sequence", lambda: _latency_step(device))
+    yield Case("resampling step", lambda: _resampling_step(device))
 
 
 def _machine(device: torch.device) -> list[Row]:
@@ -98,6 +100,11 @@ def _training_step(runs: int, device: torch.device) -> Callable[[], list[Row]]:
 def _latency_step(device: torch.device) -> list[Row]:
     with threads(1), own_stream(device):
         return _work_rows("latency", {"particles": 25, "execution": "eager"}, Online("MDPF", 25, (), device), device)
+
+
+def _resampling_step(device: torch.device) -> list[Row]:
+    with threads(1), own_stream(device):
+        return _work_rows("resampling", {"particles": 25}, make_step(25, RADII["narrow"], device), device)
 
 
 def _work_rows(name: str, params: dict[str, Any], function: Callable[[], object], device: torch.device) -> list[Row]:

@@ -17,6 +17,7 @@ from statistics import median
 
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
+from mdpf.report import speed_tables, speed_targets
 from mdpf.report.markdown import markdown, missing, origin
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
 from mdpf.report.toy_tables import toy, toy_claims, toy_noise
@@ -104,6 +105,14 @@ TABLES: dict[str, Callable[..., str]] = {
     "toy": toy,
     "toy-noise": toy_noise,
     "toy-claims": toy_claims,
+    "speed-targets": speed_targets.targets,
+    "speed-density": speed_tables.density,
+    "speed-training": speed_tables.training,
+    "speed-methods": speed_tables.methods,
+    "speed-latency": speed_tables.latency,
+    "speed-resampling": speed_tables.resampling,
+    "speed-growth": speed_tables.growth,
+    "speed-cold-start": speed_tables.cold_start,
 }
 PLACE = re.compile(r"(<!-- table: (?P<name>[\w-]+)(?P<rows>(?: [\w-]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
 

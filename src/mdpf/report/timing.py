@@ -1,6 +1,7 @@
 """The figure of time and memory against the number of particles, for every method: a training step and an inference step."""
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,9 +25,12 @@ def draw(folder: str | Path) -> Figure:
             f"Drawing the times needs measurements, got none in {str(folder)!r}. `mdpf reproduce timing` makes them."
         )
     figure = style.figure(height=0.4 + 1.8 * len(found))
-    axes = figure.subplots(len(found), len(PANELS), squeeze=False)
+    axes: Any = figure.subplots(len(found), len(PANELS), squeeze=False)
     methods: dict[str, None] = {}
     for row, (device, measured) in zip(axes, found.items(), strict=True):
+        # What is of one kind is compared at one scale.
+        row[1].sharey(row[0])
+        row[3].sharey(row[2])
         for panel, (step, quantity) in zip(row, PANELS, strict=True):
             methods |= dict.fromkeys(_panel(panel, measured, device, step, quantity))
             panel.set_title(f"{step}, {quantity}")
@@ -64,15 +68,14 @@ def _curve(measured: Measurements, step: str, unit: str, method: str) -> tuple[l
     return sorted(best), [best[count] for count in sorted(best)]
 
 
-def _look(method: str) -> dict[str, object]:
+def _look(method: str) -> dict[str, Any]:
     front = method in FRONT
     line = "--" if method == "A-MDPF" else "-"
     return {"color": style.METHOD_COLOURS[method], "linewidth": 1.8 if front else 1.0, "linestyle": line, "marker": "."}
 
 
-def _order(method: str) -> tuple[bool, int]:
-    known = list(style.METHOD_COLOURS)
-    return method not in FRONT, -known.index(method)
+def _order(method: str) -> int:
+    return FRONT.index(method) if method in FRONT else len(style.METHOD_COLOURS) - list(style.METHOD_COLOURS).index(method) + 2
 
 
 def _name(measured: Measurements, device: str) -> str:
