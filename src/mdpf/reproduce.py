@@ -11,9 +11,19 @@ import torch
 from rich.console import Console
 
 from mdpf.benchmarks import suite, table
-from mdpf.recipes import bearings_kernels, bearings_panels, bearings_study, parts, shifting, toy, variance
+from mdpf.recipes import (
+    bearings_kernels,
+    bearings_panels,
+    bearings_study,
+    maze_panels,
+    maze_study,
+    parts,
+    shifting,
+    toy,
+    variance,
+)
 from mdpf.report import bearings as bearings_figures
-from mdpf.report import events, progress, style
+from mdpf.report import events, maze_figures, progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import timing as timing_figure
 from mdpf.report import toy as toy_figure
@@ -92,9 +102,9 @@ def _run_study(folder: Path, choices: Choices, methods: tuple[str, ...], scope: 
 
 
 @contextmanager
-def _watching(choices: Choices) -> Iterator[Callable[[str, Epoch], None]]:
+def _watching(choices: Choices, study: str = "bearings") -> Iterator[Callable[[str, Epoch], None]]:
     """Progress on the terminal, and curves beside what is needed to go on."""
-    with progress.trainings(CONSOLE) as show, events.events(choices.work / "events" / "bearings", show) as watch:
+    with progress.trainings(CONSOLE) as show, events.events(choices.work / "events" / study, show) as watch:
         yield watch
 
 
@@ -112,6 +122,26 @@ def _run_kernels(folder: Path, choices: Choices) -> object:
             watch=watch,
         )
     return _tell(outcome)
+
+
+def _run_maze(folder: Path, choices: Choices) -> object:
+    with _watching(choices, "maze") as watch:
+        outcome = maze_study.run(
+            folder,
+            work=choices.work / "maze",
+            methods=choices.methods or maze_study.ORDER,
+            runs=choices.seeds,
+            preset=choices.preset,
+            device=choices.device,
+            minutes=choices.minutes,
+            jobs=choices.jobs,
+            watch=watch,
+        )
+    return _tell(outcome)
+
+
+def _run_maze_panels(folder: Path, choices: Choices) -> object:
+    return maze_panels.run(folder, watch=lambda name: CONSOLE.print(f"{name} tracks.", highlight=False))
 
 
 def _run_panels(folder: Path, choices: Choices) -> object:
@@ -172,5 +202,7 @@ FIGURES = {
     "bearings": Reproduction(_run_bearings, bearings_figures.draw_study),
     "bearings-epanechnikov": Reproduction(_run_kernels, bearings_figures.draw_kernels, folder="bearings"),
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
+    "maze": Reproduction(_run_maze, maze_figures.draw_study),
+    "maze-panels": Reproduction(_run_maze_panels, maze_figures.draw_panels, folder="maze"),
     "panels": Reproduction(_run_panels, bearings_figures.draw_panels, folder="bearings"),
 }

@@ -1,0 +1,292 @@
+"""The paper's study of localisation in mazes, in parts that can be done in several calls, on machines that are lent for a while.
+
+A part is one method in one maze: all its runs are trained at once, judged on 1000 walks of 100 frames with 25 particles, judged
+again with the images of other walks (who uses images gets lost by that), and written to result files with the weights of the median
+run. Methods that the paper compares its own with are trained a second time without the first stage of the measurement model, which
+it gave to its own alone. What dead reckoning achieves, and localisation from nowhere, complete the study.
+
+All numbers are in the units of the paper, in which each axis of a maze is 20 long, whatever units a filter works in.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mdpf.data.sequences import SequenceBatch
+from mdpf.evaluation import results
+from mdpf.evaluation.evaluate import Filter, evaluate
+from mdpf.evaluation.results import Result, provenance
+from mdpf.metrics import Frames, summarise
+from mdpf.models import take_run
+from mdpf.recipes import maze_global
+from mdpf.recipes.bearings_files import Filing, file_name, weights_file
+from mdpf.recipes.bearings_study import work_off
+from mdpf.recipes.mazes import PRESETS, SIZES, Config, evaluation_data, load_run, train, units
+from mdpf.recipes.methods import METHODS
+from mdpf.recipes.parts import Outcome, Part
+from mdpf.tasks.homes.walks import dead_reckoning
+from mdpf.tasks.mazes import geometry
+from mdpf.tasks.mazes import task as mazes
+from mdpf.training import fit, weights
+from mdpf.training.deadline import Deadline
+
+EXPERIMENT = "maze"
+DEAD_RECKONING = "dead-reckoning"
+# What is compared first, first; A-MDPF waits for MDPF.
+ORDER = ("MDPF", "A-MDPF", "LSTM", "DIS-PF", "TG-PF", "TG-MDPF", "IRG-MDPF", "SR-PF", "C-PF", "OT-PF")
+# The paper's own methods, of which there are as many runs as in the paper; of the others there are fewer.
+OWN = ("MDPF", "A-MDPF", "TG-MDPF", "IRG-MDPF")
+RUNS, FEWER_RUNS = 5, 3
+# Walks at a time in an evaluation, all runs together.
+WALKS_AT_A_TIME = {"cpu": 20, "cuda": 1000}
+
+Watch = Callable[[str, fit.Epoch], None]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much there is to a study.
+
+    Args:
+        mazes: Which mazes.
+        scratch: Whether the methods that the paper compares its own with are also trained without a first stage.
+        particles: With how many particles the median runs find themselves from nowhere,
+        num_walks: on how many walks.
+    """
+
+    mazes: tuple[int, ...] = geometry.NUMBERS
+    scratch: bool = True
+    particles: tuple[int, ...] = (250, 1000, 10_000)
+    num_walks: int = 200
+
+
+def run(
+    folder: Path,
+    *,
+    work: Path,
+    methods: tuple[str, ...] = ORDER,
+    runs: int | None = None,
+    seed: int = 0,
+    preset: str = "fast",
+    device: str = "cpu",
+    minutes: float | None = None,
+    jobs: int | None = None,
+    watch: Watch | None = None,
+    scope: Scope | None = None,
+    **choices: Any,  # noqa: ANN401 - whatever Config takes
+) -> Outcome:
+    """Do what is left of the study, as far as the time suffices, and say what is done and what is left.
+
+    Args:
+        folder: Where results and weights are written.
+        work: Where checkpoints and data are kept until the study is complete.
+        methods: Which ones.
+        runs: Independent runs of each, trained at once; by default five of the paper's own methods and three of the others.
+        seed: Of everything random.
+        preset: How long to train.
+        device: Where to compute.
+        minutes: Stop in good order before so many minutes are over.
+        jobs: So many parts at once, as threads of this process; by default four on a CUDA device, one elsewhere.
+        watch: Is told about every epoch, with the name of its part.
+        scope: How much there is to it.
+        choices: Other choices of ``mazes.Config``, the same for all.
+    """
+    scope = scope or Scope()
+    todo: list[Part] = []
+    for maze in scope.mazes:
+        configs = [
+            Config(method, maze, runs or (RUNS if method in OWN else FEWER_RUNS), seed, preset=preset, **choices)
+            for method in methods
+        ]
+        todo += parts(configs, folder, work=work / str(maze), device=device, watch=watch, scope=scope)
+    return work_off(sorted(todo, key=_urgency), folder, device=device, minutes=minutes, jobs=jobs)
+
+
+def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch: Watch | None, scope: Scope) -> list[Part]:
+    """Everything there is to do in one maze."""
+    methods, where = {config.method for config in configs}, (folder, work, device, watch)
+    found = [_dead_reckoning(configs[0], folder, work, device)]
+    for config in configs:
+        first = METHODS[config.method].starts_from
+        # Whoever starts from a method that is not asked for trains it along.
+        found.append(_training(config, *where, needs=(part_name(config, first),) if first in methods else ()))
+        if scope.scratch and config.method not in OWN:
+            found.append(_training(replace(config, pretrained=False), *where))
+    for particles in scope.particles:
+        found += [_global(config, folder, device, particles, scope) for config in configs if config.method != "LSTM"]
+    return found
+
+
+def part_name(config: Config, method: str | None = None) -> str:
+    """What a training is called."""
+    return f"{method or config.method} in maze {config.maze}{'' if config.pretrained else ' from scratch'}"
+
+
+def filing(config: Config) -> Filing:
+    """What results are filed under: the maze is a setting."""
+    name = f"maze-{config.maze}" if config.pretrained else f"maze-{config.maze}-scratch"
+    reported = METHODS[config.method].reported
+    stages = {name if setting == "default" else f"{name}-{setting}": stage for setting, stage in reported.items()}
+    return Filing(config.method, stages, EXPERIMENT)
+
+
+def describe(config: Config) -> dict[str, Any]:
+    """Every choice behind a result."""
+    return asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
+
+
+def study(
+    config: Config,
+    folder: Path,
+    *,
+    work: Path,
+    device: str = "cpu",
+    watch: fit.Watch | None = None,
+    until: Deadline | None = None,
+) -> list[Path]:
+    """Train a method in one maze, judge every run, and write its result files and weights into ``folder``."""
+    notes, where = describe(config), filing(config)
+    where.done(folder, notes)  # Another configuration is refused before any work is done.
+    data = work / "data"
+    checkpoints = work if config.pretrained else work / "scratch"
+    trained = train(config, checkpoints, data=data, device=device, watch=watch, until=until)
+    stages, paths = list(trained.filters), []
+    for setting, stage in where.stages.items():
+        began = time.monotonic()
+        filter = trained.filters[stage]
+        truth = evaluation_data(config, data, device)
+        found, blind = (judge(filter, config, given, runs=config.runs, device=device) for given in (truth, shuffled(truth)))
+        earlier = stages[: stages.index(stage) + 1]
+        seconds = {name: value for name, value in trained.seconds.items() if name.split(",")[0] in earlier}
+        seconds["evaluation"] = time.monotonic() - began
+        spent = provenance(seconds, device=device)
+        result = Result(EXPERIMENT, config.method, _rows(config, found), notes, spent, setting)
+        path = weights_file(folder, config.method, setting)
+        weights.save(path, take_run(filter, result.median_run()).cpu(), {"task": "maze", **asdict(config), "runs": 1})
+        other = Result(EXPERIMENT, config.method, _rows(config, blind), notes, spent, f"{setting}-shuffled")
+        # The result itself comes last: where it is, all is there.
+        paths += [results.save(other, folder), path, results.save(result, folder)]
+    return paths
+
+
+def judge(
+    filter: Filter, config: Config, data: SequenceBatch, *, runs: int | None = None, device: str = "cpu"
+) -> dict[str, Tensor]:
+    """The metrics on given walks, in the units of the paper; each ``[R]`` for a filter with a run axis.
+
+    Args:
+        filter: A trained filter.
+        config: How it was trained.
+        data: Walks to judge by.
+        runs: How many runs it holds; ``None`` for a filter without a run axis.
+        device: Where to compute.
+    """
+    task = mazes.task(config.maze)
+    found = evaluate(
+        filter,
+        data,
+        prior=task.prior,
+        num_particles=config.particles,
+        runs=runs,
+        limit_lost=task.limit_lost,
+        batch=max(1, WALKS_AT_A_TIME[torch.device(device).type] // (runs or 1)),
+        units=units(config).to(device),
+        generator=torch.Generator(device).manual_seed(config.seed),
+    )
+    return {name: values.cpu() for name, values in found.metrics.items()}
+
+
+def shuffled(data: SequenceBatch) -> SequenceBatch:
+    """Every walk with the images of another one, and its own actions: only who looks at images suffers."""
+    return data._replace(observations=data.observations.roll(1, 0))
+
+
+def judge_dead_reckoning(config: Config, folder: Path, data: SequenceBatch) -> Path:
+    """Judge who starts as a recurrent network does, at one displaced pose, and trusts actions alone."""
+    began = time.monotonic()
+    task, factors = mazes.task(config.maze), units(config).to(data.states.device)
+    generator = torch.Generator(data.states.device).manual_seed(config.seed)
+    assert data.actions is not None
+    actions = data.actions * data.actions.new_tensor([1.0, -1.0 if config.conventions == "original" else 1.0, 1.0])
+    start = task.prior(data.states[:, 0], 1, generator=generator)[:, 0]
+    squares = (task.space.difference(dead_reckoning(start, actions), data.states) * factors).square()
+    nothing = torch.zeros_like(squares[..., 0])
+    frames = Frames(nothing, nothing, squares[..., 0] + squares[..., 1], squares[..., 2], nothing + 1, nothing)
+    found = {
+        name: value
+        for name, value in summarise(frames, limit=task.limit_lost).items()
+        if name in ("rmse", "rmse_paper", "position_rmse", "angle_rmse", "lost")
+    }
+    rows = [{"seed": config.seed, "metrics": {name: value.item() for name, value in found.items()}}]
+    spent = provenance(time.monotonic() - began, device=data.states.device)
+    return results.save(Result(EXPERIMENT, DEAD_RECKONING, rows, _reckoning_notes(config), spent, f"maze-{config.maze}"), folder)
+
+
+def _rows(config: Config, found: dict[str, Tensor]) -> list[dict[str, Any]]:
+    return [
+        {"seed": 1000 * config.seed + run, "metrics": {name: value[run].item() for name, value in found.items()}}
+        for run in range(config.runs)
+    ]
+
+
+def _training(config: Config, folder: Path, work: Path, device: str, watch: Watch | None, *, needs: tuple[str, ...] = ()) -> Part:
+    title = part_name(config)
+
+    def do(until: Deadline) -> None:
+        told = None if watch is None else partial(watch, title)
+        study(config, folder, work=work, device=device, watch=told, until=until)
+
+    return Part(title, do, lambda: filing(config).done(folder, describe(config)), needs)
+
+
+def _dead_reckoning(config: Config, folder: Path, work: Path, device: str) -> Part:
+    path = folder / file_name(DEAD_RECKONING, f"maze-{config.maze}")
+
+    def do(until: Deadline) -> None:
+        judge_dead_reckoning(config, folder, evaluation_data(config, work / "data", device))
+
+    def done() -> bool:
+        return results.load_same(path, _reckoning_notes(config)) is not None
+
+    return Part(f"dead reckoning in maze {config.maze}", do, done)
+
+
+def _reckoning_notes(config: Config) -> dict[str, Any]:
+    sizes = {"walks": SIZES[config.preset].evaluation, "seed": config.seed}
+    return sizes | {"maze": config.maze, "conventions": config.conventions, "recordings": config.recordings}
+
+
+def _global(config: Config, folder: Path, device: str, particles: int, scope: Scope) -> Part:
+    setting = f"maze-{config.maze}-anywhere-{particles}"
+    notes = describe(config) | {"test_particles": particles, "test_walks": scope.num_walks}
+    source = weights_file(folder, config.method, f"maze-{config.maze}")
+
+    def do(until: Deadline) -> None:
+        began = time.monotonic()
+        filter, trained = load_run(source)
+        # Walks of their own, so that nothing is rendered that is not looked at.
+        found = maze_global.judge(filter.to(device), trained, particles, scope.num_walks, device=device)
+        rows = [{"seed": config.seed, "metrics": found}]
+        spent = provenance(time.monotonic() - began, device=device)
+        results.save(Result(EXPERIMENT, config.method, rows, notes, spent, setting), folder)
+
+    def done() -> bool:
+        return results.load_same(folder / file_name(config.method, setting), notes) is not None
+
+    name = f"{config.method} anywhere in maze {config.maze} with {particles} particles"
+    slow = 60.0 if config.method in ("C-PF", "OT-PF") else 15.0
+    return Part(name, do, done, (part_name(config),), slow if torch.device(device).type == "cuda" else 0.0)
+
+
+def _urgency(part: Part) -> int:
+    """Trainings of all mazes before what is left out first."""
+    return 2 if "anywhere" in part.name else 1 if "scratch" in part.name else 0
+
+
+__all__ = ["EXPERIMENT", "ORDER", "OWN", "Scope", "describe", "filing", "judge", "parts", "run", "shuffled", "study"]
