@@ -10,6 +10,7 @@ from mdpf import metrics, noise
 from mdpf.checks import DegenerateWeightsError, check_count, check_finite, check_tensor
 from mdpf.data.sequences import SequenceBatch, minibatches
 from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
+from mdpf.metrics import Frames
 from mdpf.noise import Source
 from mdpf.training.doors import check_inputs
 
@@ -23,11 +24,13 @@ class Evaluation(NamedTuple):
         metrics: The numbers of ``mdpf.metrics`` by name, each ``[*runs]``.
         curves: The same over time, each ``[*runs, T]``.
         degenerate: Where every particle was scored as impossible, as (sequence, frame) or (run, sequence, frame).
+        frames: What was measured at every frame of every sequence, ``[*runs, sequence, T]``.
     """
 
     metrics: dict[str, Tensor]
     curves: dict[str, Tensor]
     degenerate: list[tuple[int, ...]]
+    frames: Frames
 
 
 @torch.no_grad()
@@ -84,6 +87,7 @@ def evaluate(
             f"evaluate needs at least one possible particle at every frame, got none at sequence {sequence}, frame {frame}. "
             "The measurement scored every particle as impossible; widen the prior, or look at the observation there."
         )
-    frames = metrics.Frames(*(torch.cat(tensors, -2) for tensors in zip(*parts, strict=True)))
+    frames = Frames(*(torch.cat(tensors, -2) for tensors in zip(*parts, strict=True)))
     valid = None if data.valid is None else data.valid.expand(frames.nll.shape)
-    return Evaluation(metrics.summarise(frames, valid=valid, limit=limit_lost), metrics.curves(frames, valid=valid), degenerate)
+    found = metrics.summarise(frames, valid=valid, limit=limit_lost)
+    return Evaluation(found, metrics.curves(frames, valid=valid), degenerate, frames)

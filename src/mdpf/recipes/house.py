@@ -1,0 +1,186 @@
+"""Localisation in homes never seen before: how every method is built and trained.
+
+Every method is trained on the same walks through the training homes, of 24 frames with a label at every fourth; homes of their own
+choose the best epoch, and others judge. What is seen is rendered while training. A folder holds the checkpoints of a method's
+training; whatever interrupts it, the same command goes on from the last whole epoch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from mdpf import noise
+from mdpf.data.sequences import SequenceBatch
+from mdpf.evaluation.evaluate import Filter
+from mdpf.kernels import Gaussian, Kernel, Product, VonMises
+from mdpf.recipes import house_networks, training
+from mdpf.recipes.house_networks import HouseNetworks
+from mdpf.recipes.methods import METHODS
+from mdpf.recipes.training import Preset, Trained, Training
+from mdpf.tasks.homes import task as homes
+from mdpf.tasks.homes import walks
+from mdpf.tasks.homes.task import LABEL_EVERY
+from mdpf.training import weights
+from mdpf.training.deadline import Deadline
+from mdpf.training.fit import Watch
+from mdpf.training.objectives import Scoring
+from mdpf.training.stages import Cosine, Plateau
+
+PRESETS = {
+    "paper": Preset(5e-4, 1e-4, 0.1, 800, 500, 1e-3, 800, Plateau(stop_offset=60)),
+    "fast": Preset(1e-3, 1e-3, 0.5, 9, 8, 1e-3, 2, Cosine()),
+    "quick": Preset(1e-3, 1e-3, 0.5, 2, 4, 1e-3, 1, Cosine()),
+}
+
+
+class Sizes(NamedTuple):
+    """How many walks to train on, how many choose the best epoch, how many judge the outcome."""
+
+    train: int = 74_800
+    validation: int = 2_000
+    evaluation: int = 820
+
+
+SIZES = {"paper": Sizes(), "fast": Sizes(20_000, 512, 820), "quick": Sizes(256, 32, 16)}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every choice of a training.
+
+    Args:
+        method: One of ``methods.METHODS``.
+        runs: How many independent runs, trained at once.
+        seed: Of everything random.
+        particles: How many, in training and evaluation.
+        preset: One of ``PRESETS``.
+        truncate: Steps between cuts of the gradient; ``None`` cuts it nowhere.
+        batch: Walks in a batch.
+        start_scale: The standard deviation of the positions of initial particles in training, in pixels.
+        start_concentration: The same of their headings.
+        blurred: Whether the map around a particle shows means of pixels; single ones, as run for the paper, if not.
+        samples: Rays along each side of a pixel of the image.
+        reduced: Whether the convolutions compute in half the precision on a GPU.
+        as_published: Whether the recurrent network is as it was run for the paper: without a map, a bound or its own position.
+    """
+
+    method: str
+    runs: int = 1
+    seed: int = 0
+    particles: int = 50
+    preset: str = "fast"
+    truncate: int | None = 4
+    batch: int = 64
+    start_scale: float = walks.START_SCALE
+    start_concentration: float = walks.START_CONCENTRATION
+    blurred: bool = True
+    samples: int = 2
+    reduced: bool = True
+    as_published: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """Draw initial particles around the true pose.
+
+    Args:
+        scale: Standard deviation of positions, in pixels.
+        concentration: Of headings.
+    """
+
+    scale: float
+    concentration: float
+
+    def __call__(self, states: Tensor, num_particles: int, *, generator: noise.Source = None) -> Tensor:
+        around = states[..., None, :].expand(*states.shape[:-1], num_particles, -1)
+        return cloud(self.scale, self.concentration)(states).sample(around, generator=generator)
+
+
+def cloud(scale: float, concentration: float) -> Callable[[Tensor], Kernel]:
+    """Around a pose: positions of standard deviation ``scale``, headings of a concentration."""
+
+    def kernel(like: Tensor) -> Kernel:
+        return Product((Gaussian(like.new_full((2,), scale)), VonMises(like.new_full((1,), concentration))))
+
+    return kernel
+
+
+def networks(config: Config) -> HouseNetworks:
+    """The networks of the study, which see and know every home."""
+    return _networks(config.blurred, config.samples, config.reduced, config.as_published)
+
+
+@lru_cache(maxsize=2)
+def _networks(blurred: bool, samples: int, reduced: bool, as_published: bool) -> HouseNetworks:
+    options = {"blurred": blurred, "samples": samples, "reduced": reduced, "as_published": as_published}
+    return house_networks.networks(homes.all_homes(), **options)
+
+
+def training_of(config: Config) -> Training:
+    """What a configuration means."""
+    return Training(
+        config.method,
+        networks(config),
+        Start(config.start_scale, config.start_concentration),
+        Scoring(walks.SPACE, cloud(50.0, 10.0), cloud(50.0, 10.0), 50, (60.0, 60.0, 0.1)),
+        PRESETS[config.preset],
+        config.runs,
+        config.seed,
+        config.particles,
+        config.truncate,
+        config.batch,
+        clip=250.0,
+    )
+
+
+def train(
+    config: Config,
+    work: Path,
+    *,
+    data: Path | None = None,
+    device: str = "cpu",
+    watch: Watch | None = None,
+    until: Deadline | None = None,
+) -> Trained:
+    """Train a method; it goes on from its checkpoints in ``work``, one folder for each method, and one for the data."""
+    sizes, folder = SIZES[config.preset], data or work / "data"
+    counts = {"train": sizes.train, "validation": sizes.validation}
+    first, second = (split(name, count, folder=folder, device=device) for name, count in counts.items())
+    single = labelled_frames(first), labelled_frames(second)
+    return training.train(training_of(config), first, second, work, single=single, watch=watch, until=until)
+
+
+def labelled_frames(batch: SequenceBatch) -> SequenceBatch:
+    """The frames with a label alone: the first stage looks at single frames."""
+    every = slice(None, None, LABEL_EVERY)
+    return SequenceBatch(batch.states[:, every].contiguous(), batch.observations[:, every].contiguous())
+
+
+def split(name: str, num_sequences: int | None = None, *, folder: Path | None = None, device: str = "cpu") -> SequenceBatch:
+    """One part of the data; kept in ``folder``, so that a training goes on with the very same numbers on another machine."""
+    with training.SHARING:
+        return _split(name, num_sequences, folder, device)
+
+
+@lru_cache(maxsize=4)
+def _split(name: str, num_sequences: int | None, folder: Path | None, device: str) -> SequenceBatch:
+    return homes.task(homes.all_homes).split(name, num_sequences=num_sequences, folder=folder).to(device)
+
+
+def load_run(path: Path) -> tuple[Filter, Config]:
+    """The filter of a weights file that the study wrote, and how it was trained."""
+    saved = weights.load(path)
+    known = {name: saved.config[name] for name in Config.__dataclass_fields__ if name in saved.config}
+    if saved.config.get("task") != "homes" or known.get("method") not in METHODS:
+        raise ValueError(
+            f"Loading a run needs weights of the house study, got {str(path)!r} of {saved.config}. "
+            "Name a file that `mdpf reproduce house` wrote, in the folder weights."
+        )
+    config = Config(**known)
+    filter = METHODS[config.method].build(networks(config))
+    weights.fill(filter, saved)
+    return filter.eval(), config

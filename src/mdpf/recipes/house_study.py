@@ -1,0 +1,260 @@
+"""The paper's study of localisation in homes, in parts that can be done in several calls, on machines that are lent for a while.
+
+Every method is trained, judged on 820 walks of 100 frames through homes nobody trained on, with 50 particles, and written to result
+files with its weights. Lengths are in metres. The paper counts in pixels of 0.02 m: its RMSE times 0.02 is ours, and its negative
+log-likelihood plus 2 log 0.02, some 7.82 less, is ours, whatever else it holds.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mdpf import metrics
+from mdpf.evaluation import results
+from mdpf.evaluation.evaluate import Filter, evaluate
+from mdpf.evaluation.results import Result, provenance
+from mdpf.models import take_run
+from mdpf.recipes.bearings_files import Filing, filing, weights_file
+from mdpf.recipes.bearings_study import work_off
+from mdpf.recipes.house import PRESETS, SIZES, Config, split, train
+from mdpf.recipes.methods import METHODS
+from mdpf.recipes.parts import Outcome, Part
+from mdpf.tasks.homes import task as homes
+from mdpf.tasks.homes.task import METRES
+from mdpf.training import fit, weights
+from mdpf.training.deadline import Deadline
+
+EXPERIMENT = "house"
+# What matters most first; A-MDPF waits for MDPF. The last two are not in the paper's table.
+ORDER = ("MDPF", "A-MDPF", "TG-MDPF", "DIS-PF", "LSTM", "TG-PF", "OT-PF", "SR-PF", "C-PF", "IRG-MDPF")
+
+# Methods that are trained like the rest but in another setting: what is different, by the name of the setting.
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "wide": ("MDPF", {"start_scale": 100.0, "start_concentration": 1.0}),
+    "as-published": ("LSTM", {"as_published": True}),
+    "point-sampled": ("MDPF", {"blurred": False}),
+}
+
+# In an evaluation: crops of the map take most.
+PARTICLES_AT_A_TIME = {"cpu": 1_000, "cuda": 30_000}
+PERCENTS = (25, 50, 75)
+PER_METRE = ("rmse", "rmse_paper", "position_rmse")
+PER_SQUARE_METRE = ("nll", "nll_paper")
+
+Watch = Callable[[str, fit.Epoch], None]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much there is to a study besides training every method once.
+
+    Args:
+        settings: Which other settings of methods are trained too.
+        default: Whether the default setting is trained.
+    """
+
+    settings: tuple[str, ...] = ()
+    default: bool = True
+
+
+class Judged(NamedTuple):
+    """What was found of each run, lengths in metres.
+
+    Args:
+        metrics: By name, each ``[R]``.
+        quartiles: Over walks, of metrics that are means over walks, each ``[R, 3]``.
+        curves: The position error at every frame: the root of the mean square over walks, and the median, each ``[R, T]``.
+    """
+
+    metrics: dict[str, Tensor]
+    quartiles: dict[str, Tensor]
+    curves: dict[str, Tensor]
+
+
+def describe(config: Config) -> dict[str, Any]:
+    """Every choice behind a result."""
+    units = {"length": "m", "metres_per_pixel": METRES, "added_to_nll": 2 * math.log(METRES)}
+    return asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict(), "units": units}
+
+
+def study(
+    config: Config,
+    folder: Path,
+    *,
+    work: Path,
+    device: str = "cpu",
+    data: Path | None = None,
+    where: Filing | None = None,
+    watch: fit.Watch | None = None,
+    until: Deadline | None = None,
+) -> list[Path]:
+    """Train a method, judge every run, and write its result files and weights into ``folder``.
+
+    Args:
+        config: What to train.
+        folder: Where results and weights are written.
+        work: Where checkpoints are kept.
+        device: Where to compute.
+        data: Where the data are kept; in ``work`` by default.
+        where: What results are filed under; as the table of methods has it by default.
+        watch: Is told about every epoch.
+        until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
+    """
+    notes, where = describe(config), where or house_filing(config.method)
+    where.done(folder, notes)  # Another configuration is refused before any work is done.
+    trained = train(config, work, data=data, device=device, watch=watch, until=until)
+    stages, paths = list(trained.filters), []
+    for setting, stage in where.stages.items():
+        began = time.monotonic()
+        found = judge(trained.filters[stage], config, runs=config.runs, device=device)
+        runs = [_run(config, run, found) for run in range(config.runs)]
+        earlier = stages[: stages.index(stage) + 1]
+        seconds = {name: value for name, value in trained.seconds.items() if name.split(",")[0] in earlier}
+        seconds["evaluation"] = time.monotonic() - began
+        result = Result(EXPERIMENT, where.method, runs, notes, provenance(seconds, device=device), setting)
+        path = weights_file(folder, where.method, setting)
+        # The result comes last: where it is, all is there.
+        filter = take_run(trained.filters[stage], result.median_run()).cpu()
+        weights.save(path, filter, {"task": "homes", **asdict(config), "runs": 1})
+        paths += [results.save(result, folder), path]
+    return paths
+
+
+def judge(
+    filter: Filter,
+    config: Config,
+    *,
+    runs: int | None = None,
+    num_sequences: int | None = None,
+    device: str = "cpu",
+) -> Judged:
+    """Filter the evaluation walks from particles around their start, and compare with the truth.
+
+    Args:
+        filter: A trained filter.
+        config: How it was trained.
+        runs: How many runs it holds; ``None`` for a filter without a run axis.
+        num_sequences: Judge by the first so many walks only.
+        device: Where to compute.
+    """
+    data, problem = split("evaluation", SIZES[config.preset].evaluation, device=device), homes.task()
+    at_once = PARTICLES_AT_A_TIME[torch.device(device).type] // (config.particles * (runs or 1))
+    found = evaluate(
+        filter,
+        data if num_sequences is None else data.take(slice(0, num_sequences)),
+        prior=problem.prior,
+        num_particles=config.particles,
+        runs=runs,
+        limit_lost=problem.limit_lost,
+        batch=max(1, at_once),
+        generator=torch.Generator(device).manual_seed(config.seed),
+    )
+    frames = metrics.Frames(*(part.cpu() for part in found.frames))
+    # The two metrics of the paper are means over walks.
+    over_walks = {"nll_paper": frames.nll_paper.mean(-1), "rmse_paper": frames.squared_error.mean(-1).sqrt()}
+    shares = torch.tensor([percent / 100 for percent in PERCENTS])
+    quartiles = {name: torch.quantile(values, shares, -1).movedim(0, -1) for name, values in over_walks.items()}
+    error = frames.squared_position_error.sqrt()
+    curves = {"position_rmse": error.square().mean(-2).sqrt() * METRES, "position_median": error.quantile(0.5, -2) * METRES}
+    return Judged(in_metres(found.metrics), in_metres(quartiles), curves)
+
+
+def in_metres(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Numbers in pixels, by the name of their metric, as numbers in metres; the rest as they are."""
+    converted = {}
+    for name, value in found.items():
+        factor = METRES if name in PER_METRE else 1.0
+        offset = 2 * math.log(METRES) if name in PER_SQUARE_METRE else 0.0
+        converted[name] = value.cpu() * factor + offset
+    return converted
+
+
+def _run(config: Config, run: int, found: Judged) -> dict[str, Any]:
+    """What a result file holds about a run."""
+
+    def plain(part: dict[str, Tensor]) -> dict[str, Any]:
+        return {name: value[run].tolist() if value[run].ndim == 0 else _rounded(value[run]) for name, value in part.items()}
+
+    kept = {name: plain(part) for name, part in found._asdict().items()}
+    return {"seed": 1000 * config.seed + run, **kept}
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [round(value, 4) for value in values.tolist()]
+
+
+def house_filing(method: str, name: str = "default") -> Filing:
+    """Where the results of a method, in one of its settings, go."""
+    return replace(filing(method, name), experiment=EXPERIMENT)
+
+
+def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch: Watch | None, scope: Scope) -> list[Part]:
+    """Everything there is to do, what matters most first."""
+    methods = {config.method: config for config in configs}
+    found = []
+    for config in configs if scope.default else ():
+        # Whoever starts from a method that is not asked for trains it along.
+        needs = tuple(name for name in (METHODS[config.method].starts_from,) if name in methods)
+        found.append(_training(config, folder, work, device, watch, needs=needs))
+    for name in scope.settings:
+        method, changes = SETTINGS[name]
+        if method in methods:
+            found.append(_training(replace(methods[method], **changes), folder, work, device, watch, name=name))
+    return found
+
+
+def _training(
+    config: Config,
+    folder: Path,
+    work: Path,
+    device: str,
+    watch: Watch | None,
+    *,
+    needs: tuple[str, ...] = (),
+    name: str = "default",
+) -> Part:
+    plain, where = name == "default", house_filing(config.method, name)
+    title = config.method if plain else f"{config.method} ({name})"
+
+    def do(until: Deadline) -> None:
+        told, own = None if watch is None else partial(watch, title), work if plain else work / name
+        if not plain:
+            _lend(work / "measurement", own / "measurement", config)
+        study(config, folder, work=own, data=work / "data", device=device, where=where, watch=told, until=until)
+
+    return Part(title, do, lambda: where.done(folder, describe(config)), needs)
+
+
+def _lend(source: Path, target: Path, config: Config) -> None:
+    """Where the measurement model is the same, a setting need not learn it again."""
+    same = Config(config.method).blurred == config.blurred
+    if same and source.is_dir() and not target.exists():
+        shutil.copytree(source, target)
+
+
+def run(
+    folder: Path,
+    *,
+    work: Path,
+    methods: tuple[str, ...] = ORDER,
+    runs: int = 1,
+    seed: int = 0,
+    preset: str = "fast",
+    device: str = "cpu",
+    minutes: float | None = None,
+    jobs: int | None = None,
+    watch: Watch | None = None,
+    scope: Scope | None = None,
+) -> Outcome:
+    """Do what is left of the study, as far as the time suffices; see ``bearings_study.run``. By default one part at a time."""
+    configs = [Config(method, runs, seed, preset=preset) for method in methods]
+    todo = parts(configs, folder, work=work, device=device, watch=watch, scope=scope or Scope())
+    return work_off(todo, folder, device=device, minutes=minutes, jobs=jobs or 1)
