@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "src"))
 
 import mdpf  # noqa: E402
-from mdpf.report import mazes, style, tables  # noqa: E402
+from mdpf.report import homes, mazes, style, tables  # noqa: E402
 
 project = "mdpf"
 author = "the mdpf authors"
@@ -76,6 +76,7 @@ def draw_pictures(app):
     folder = HERE / "drawn"
     folder.mkdir(exist_ok=True)
     style.save(mazes.gallery(), folder / "mazes.png")
+    style.save(homes.gallery(), folder / "homes.png")
 
 
 def fill_tables(app, name, source):

@@ -12,7 +12,7 @@ from mdpf.evaluation.gradient_variance import ESTIMATORS
 from mdpf.evaluation.results import Provenance, Result, save
 from mdpf.recipes import toy as toy_recipe
 from mdpf.recipes.methods import METHODS
-from mdpf.report import tables, toy_numbers, toy_tables, variance_tables
+from mdpf.report import house_tables, tables, toy_numbers, toy_tables, variance_tables
 from mdpf.report.markdown import markdown, short
 from mdpf.tasks import bimodal
 
@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[2]
 MADE = Provenance("mdpf reproduce it", "abc", {}, "cpu, 1 threads", 120.0)
 
 
-def write(folder, method, metrics, *, setting="default", config=None, histories=None):
+def write(folder, method, metrics, *, setting="default", config=None, histories=None, **more):
     histories = histories or [{}] * len(metrics)
     runs = [
-        {"seed": seed, "metrics": numbers, "history": history}
+        {"seed": seed, "metrics": numbers, "history": history, **more}
         for seed, (numbers, history) in enumerate(zip(metrics, histories, strict=True))
     ]
     save(Result(folder.name, method, runs, config or {}, MADE, setting), folder)
@@ -42,7 +42,7 @@ def test_table_without_files_names_the_command_and_no_number(name, tmp_path):
 
 
 def test_names_are_those_of_the_rooms_that_write_the_files():
-    assert set(tables.BEARINGS) == set(METHODS)
+    assert set(tables.BEARINGS) == set(house_tables.ORDER) == set(METHODS)
     assert set(variance_tables.ESTIMATORS) == set(ESTIMATORS)
     assert set(toy_tables.TOY) == set(toy_recipe.METHODS)
     assert set(toy_numbers.PARAMETERS) == set(bimodal.BimodalModel().named_values())
@@ -107,6 +107,20 @@ def test_numbers_of_particles_have_columns_in_their_order(tmp_path):
     assert cells(table, "MDPF") == ["6.00", "5.00"]
     assert cells(table, "TG-PF") == ["4.00", ""]
     assert tables.bearings(tmp_path).startswith("*Not computed yet")
+
+
+def test_house_shows_means_and_spread_in_metres_beside_the_authors_numbers(tmp_path):
+    units = {"units": {"added_to_nll": -7.824}}
+    run = {"nll_paper": 0.5, "rmse_paper": 0.6, "lost": 0.03, "angle_rmse": 0.21}
+    quartiles = {"nll_paper": [-1.0, 0.0, 1.5], "rmse_paper": [0.2, 0.3, 0.5]}
+    for method, setting, nll in (("A-MDPF", "default", 0.5), ("A-MDPF", "mse", 0.4), ("C-PF", "default", 5.0)):
+        write(tmp_path / "house", method, [run | {"nll_paper": nll}], setting=setting, config=units, quartiles=quartiles)
+    table = tables.TABLES["house"](tmp_path)
+    expected = ["0.50 ± 2.50", "0.60 ± 0.30", "0.30", "3%", "0.21", "0.27 ± 3.49", "0.61 ± 0.25"]
+    assert cells(table, "A-MDPF") == expected
+    assert cells(table, "A-MDPF (mse)")[-2:] == cells(table, "C-PF")[-2:] == ["", ""]
+    assert table.index("(mse)") < table.index("| A-MDPF |") < table.index("| C-PF |")
+    assert "*Not computed yet: LSTM, TG-PF" in table
 
 
 # --- The noise of gradients -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from statistics import median
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
 from mdpf.report import speed_tables, speed_targets
+from mdpf.report.house_tables import house
 from mdpf.report.markdown import markdown, missing, origin
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
 from mdpf.report.toy_tables import toy, toy_claims, toy_noise
@@ -102,6 +103,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "variance": variance,
     "peaks": peaks,
     "growth": growth,
+    "house": house,
     "toy": toy,
     "toy-noise": toy_noise,
     "toy-claims": toy_claims,

@@ -1,0 +1,46 @@
+"""The tables of the house study: means over walks with the spread between quartiles, as the paper has them, in metres."""
+
+from pathlib import Path
+
+from mdpf.evaluation.results import Result, load
+from mdpf.report.markdown import markdown, missing, origin
+from mdpf.report.published import HOUSE
+
+ORDER = ("LSTM", "TG-PF", "OT-PF", "SR-PF", "DIS-PF", "C-PF", "TG-MDPF", "IRG-MDPF", "MDPF", "A-MDPF")
+PIXEL = 0.02
+PAPERS = ("nll_paper", "rmse_paper")
+
+
+def house(results: Path, *methods: str) -> str:
+    """Every method: mean and spread between quartiles over walks, median error, share of lost walks, the authors' numbers."""
+    wanted = methods or ORDER
+    found = [load(path) for path in sorted((results / "house").glob("[A-Z]*.json"))]
+    found = [result for result in found if result.method in wanted and "-start-" not in result.setting]
+    absent = ", ".join(name for name in wanted if name not in {result.method for result in found})
+    if not found:
+        return missing(f"localisation in homes with {absent}", "mdpf reproduce house")
+    found.sort(key=lambda result: result.metric("nll_paper")[0])
+    rows = [_row(result) for result in found]
+    header = ["method", "NLL", "RMSE, m", "median RMSE, m", "lost", "heading RMSE", "NLL, authors", "RMSE, authors, m"]
+    text = markdown(header, rows) + "\n\n" + origin(found)
+    return text + ("\n\n" + missing(absent, "mdpf reproduce house") if absent else "")
+
+
+def _row(result: Result) -> list[str]:
+    """The first run: the paper has one."""
+    (run, *_) = result.runs
+    metrics, quartiles = run["metrics"], run["quartiles"]
+    cells = [result.method if result.setting == "default" else f"{result.method} ({result.setting})"]
+    cells += [_spread(metrics[name], quartiles[name][2] - quartiles[name][0]) for name in PAPERS]
+    cells += [f"{quartiles['rmse_paper'][1]:.2f}", f"{metrics['lost']:.0%}", f"{metrics['angle_rmse']:.2f}"]
+    theirs = HOUSE.get(result.method) if result.setting == "default" else None
+    if theirs is None:
+        return [*cells, "", ""]
+    # Per square metre and in metres.
+    offset = result.config["units"]["added_to_nll"]
+    nll, rmse = theirs
+    return [*cells, _spread(nll.mean + offset, nll.spread), _spread(rmse.mean * PIXEL, rmse.spread * PIXEL)]
+
+
+def _spread(mean: float, spread: float) -> str:
+    return f"{mean:.2f} ± {spread:.2f}"
