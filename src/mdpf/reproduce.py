@@ -12,6 +12,7 @@ from rich.console import Console
 
 from mdpf.benchmarks import suite, table
 from mdpf.recipes import (
+    bearings_beyond,
     bearings_kernels,
     bearings_panels,
     bearings_study,
@@ -148,6 +149,20 @@ def _run_panels(folder: Path, choices: Choices) -> object:
     return bearings_panels.run(folder, watch=lambda name: CONSOLE.print(f"{name} tracks.", highlight=False))
 
 
+def _run_beyond(folder: Path, choices: Choices) -> object:
+    with _watching(choices) as watch:
+        outcome = bearings_beyond.run(
+            folder,
+            work=choices.work / "bearings-beyond",
+            runs=choices.seeds or 11,
+            device=choices.device,
+            minutes=choices.minutes,
+            jobs=choices.jobs,
+            watch=watch,
+        )
+    return _tell(outcome)
+
+
 def _tell(outcome: parts.Outcome) -> parts.Outcome:
     """Say what was done and what is left; what failed fails the call, after everything else had its turn."""
     for name, seconds in outcome.seconds.items():
@@ -201,6 +216,7 @@ FIGURES = {
     "timing": Reproduction(_run_timing, _draw_timing, folder="bench"),
     "bearings": Reproduction(_run_bearings, bearings_figures.draw_study),
     "bearings-epanechnikov": Reproduction(_run_kernels, bearings_figures.draw_kernels, folder="bearings"),
+    "bearings-beyond": Reproduction(_run_beyond, _draw_nothing),
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
     "maze": Reproduction(_run_maze, maze_figures.draw_study),
     "maze-panels": Reproduction(_run_maze_panels, maze_figures.draw_panels, folder="maze"),

@@ -18,9 +18,14 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+# Choices that came later are noted down where somebody made them, so that earlier results stay results of the default.
+LATER = {"mirrored": False, "clip": 100.0}
+
+
 def describe(config: Config) -> dict[str, Any]:
     """Every choice behind a result."""
-    return asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
+    chosen = {name: value for name, value in asdict(config).items() if name not in LATER or value != LATER[name]}
+    return chosen | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
 
 
 @dataclass(frozen=True)

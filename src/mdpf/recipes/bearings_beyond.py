@@ -1,0 +1,102 @@
+"""Past the paper: MDPF with larger choices, trained on the same data, and what each of them contributes.
+
+``MDPF+`` differs from MDPF in a handful of choices, each of which can be taken back: the ablations are this configuration with one
+choice as in the paper. ``A-MDPF+`` goes on from it as A-MDPF does from MDPF.
+"""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mdpf.recipes import bearings_study
+from mdpf.recipes.bearings import WIDTHS, Config
+from mdpf.recipes.bearings_files import Filing, describe, filing
+from mdpf.recipes.methods import METHODS
+from mdpf.recipes.parts import Outcome, Part
+from mdpf.training.deadline import Deadline
+
+EXPERIMENT = "bearings-beyond"
+
+# What is different from the study of the paper.
+CHOICES: dict[str, Any] = {
+    "particles": 100,
+    "preset": "long",
+    "truncate": None,
+    "hidden_dim": 64,
+    "located": True,
+    "resampler": "stratified",
+    "mirrored": True,
+    "clip": 10.0,
+}
+
+# One choice at a time, taken back or exchanged: what is different from ``MDPF+``.
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "narrow": {"hidden_dim": 8},
+    "unlocated": {"located": False},
+    "short-gradients": {"truncate": 4},
+    "25-particles": {"particles": 25},
+    "multinomial": {"resampler": "own"},
+    "pathwise": {"resampler": "stratified-pathwise"},
+    "one-sided": {"mirrored": False},
+}
+
+PLUS = {"MDPF+": "MDPF", "A-MDPF+": "A-MDPF"}
+
+
+def named(method: str, runs: int = 1, seed: int = 0, **changes: Any) -> tuple[Config, Filing]:  # noqa: ANN401
+    """What a name means: a method of the paper, or one of ``PLUS``; with changes, and under which name its results go."""
+    if method in PLUS:
+        return Config(PLUS[method], runs, seed, **(CHOICES | changes)), filed(method)
+    width: dict[str, Any] = {"hidden_dim": WIDTHS.get(changes.get("preset", Config.preset), Config.hidden_dim)}
+    return Config(method, runs, seed, **(width | changes)), filing(method)
+
+
+def run(
+    folder: Path,
+    *,
+    work: Path,
+    runs: int = 11,
+    ablation_runs: int = 3,
+    seed: int = 0,
+    preset: str | None = None,
+    ablations: tuple[str, ...] = tuple(ABLATIONS),
+    device: str = "cpu",
+    minutes: float | None = None,
+    jobs: int | None = None,
+    watch: bearings_study.Watch | None = None,
+) -> Outcome:
+    """Do what is left: both methods, then the ablations; see ``bearings_study.run``."""
+    where, changes = (folder, work, device, watch), {} if preset is None else {"preset": preset}
+    plain = [named(method, runs, seed, **changes)[0] for method in PLUS]
+    todo = [part(config, f"{config.method}+", "default", *where) for config in plain]
+    for name in ablations:
+        config = replace(plain[0], runs=min(runs, ablation_runs), **ABLATIONS[name])
+        todo.append(part(config, "MDPF+", name, *where))
+    return bearings_study.work_off(todo, folder, device=device, minutes=minutes, jobs=jobs)
+
+
+def part(config: Config, method: str, name: str, folder: Path, work: Path, device: str, watch: bearings_study.Watch | None) -> Part:
+    """One training."""
+    title = method if name == "default" else f"{method} ({name})"
+    where, notes = filed(method, name), describe(config)
+
+    def do(until: Deadline) -> None:
+        bearings_study.study(
+            config,
+            folder,
+            work=work / name,
+            data=work / "data",
+            device=device,
+            where=where,
+            watch=None if watch is None else partial(watch, title),
+            until=until,
+        )
+
+    start = METHODS[config.method].starts_from
+    return Part(title, do, lambda: where.done(folder, notes), () if start is None else (f"{start}+",))
+
+
+def filed(method: str, name: str = "default") -> Filing:
+    """What results are filed under."""
+    return Filing(method, filing(PLUS[method], name).stages, EXPERIMENT)
