@@ -145,6 +145,31 @@ def _run_maze_panels(folder: Path, choices: Choices) -> object:
     return maze_panels.run(folder, watch=lambda name: CONSOLE.print(f"{name} tracks.", highlight=False))
 
 
+def _run_house(folder: Path, choices: Choices) -> object:
+    return _run_homes(folder, choices, house_study.Scope())
+
+
+def _run_house_settings(folder: Path, choices: Choices) -> object:
+    return _run_homes(folder, choices, house_study.Scope(settings=tuple(house_study.SETTINGS), default=False))
+
+
+def _run_homes(folder: Path, choices: Choices, scope: house_study.Scope) -> object:
+    with _watching(choices, "house") as watch:
+        outcome = house_study.run(
+            folder,
+            work=choices.work / "house",
+            methods=choices.methods or house_study.ORDER,
+            runs=choices.seeds or 1,
+            preset=choices.preset,
+            device=choices.device,
+            minutes=choices.minutes,
+            jobs=choices.jobs,
+            watch=watch,
+            scope=scope,
+        )
+    return _tell(outcome)
+
+
 def _run_panels(folder: Path, choices: Choices) -> object:
     return bearings_panels.run(folder, watch=lambda name: CONSOLE.print(f"{name} tracks.", highlight=False))
 
@@ -220,5 +245,7 @@ FIGURES = {
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
     "maze": Reproduction(_run_maze, maze_figures.draw_study),
     "maze-panels": Reproduction(_run_maze_panels, maze_figures.draw_panels, folder="maze"),
+    "house": Reproduction(_run_house, _draw_nothing),
+    "house-settings": Reproduction(_run_house_settings, _draw_nothing, folder="house"),
     "panels": Reproduction(_run_panels, bearings_figures.draw_panels, folder="bearings"),
 }
