@@ -16,6 +16,7 @@ from mdpf.recipes import (
     bearings_kernels,
     bearings_panels,
     bearings_study,
+    house_study,
     maze_panels,
     maze_study,
     parts,
