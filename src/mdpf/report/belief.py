@@ -48,11 +48,12 @@ def view(beliefs: Beliefs) -> View:
     if "extent" in beliefs.scene:
         left, right, bottom, top = map(float, beliefs.scene["extent"])
         return View(across, down, (left, right, bottom, top))
-    spans = [_span(beliefs, dim) if dim is not None else (0.0, 1.0) for dim in (across, down)]
+    spans = [span(beliefs, dim) if dim is not None else (0.0, 1.0) for dim in (across, down)]
     return View(across, down, (*spans[0], *spans[1]))
 
 
-def _span(beliefs: Beliefs, dim: int) -> tuple[float, float]:
+def span(beliefs: Beliefs, dim: int) -> tuple[float, float]:
+    """From where to where a coordinate runs, with some room; angles run around."""
     if dim in beliefs.space.angular:
         return -math.pi, math.pi
     values = [beliefs.mean[..., dim].flatten()]

@@ -3,6 +3,7 @@
 A figure is drawn on axes it is given or makes its own ``Figure``; nothing here touches pyplot, which keeps state of its own.
 """
 
+import io
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any, TypeVar
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from mdpf.data.atomic import atomic
 
 # Okabe and Ito's palette, told apart with any kind of colour vision.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW, BLACK = (
@@ -76,10 +79,25 @@ def figure(height: float, width: float = WIDTH) -> Figure:
 
 
 def save(drawing: Figure, path: str | Path) -> Path:
-    """Write a figure; the ending of the name (png, svg or pdf) decides the format. No date is written, so that equal is equal."""
+    """Write a figure; the ending of the name (png, svg or pdf) decides the format."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
-    with mpl.rc_context({**SETTINGS, "svg.hashsalt": "mdpf"}):
-        drawing.savefig(path, metadata=metadata)
+    content = encode(drawing, path.suffix.removeprefix("."))
+    with atomic(path) as stream:
+        stream.write(content)
     return path
+
+
+def encode(drawing: Figure, kind: str, *, letters_as_shapes: bool = False) -> bytes:
+    """The content of a file that shows a figure. No date is written, so that equal is equal.
+
+    Args:
+        drawing: The figure.
+        kind: ``"png"``, ``"svg"`` or ``"pdf"``.
+        letters_as_shapes: In an SVG, so that it looks the same where a font is missing.
+    """
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    stream, fonts = io.BytesIO(), "path" if letters_as_shapes else "none"
+    with mpl.rc_context({**SETTINGS, "svg.hashsalt": "mdpf", "svg.fonttype": fonts}):
+        drawing.savefig(stream, format=kind, metadata=metadata)
+    return stream.getvalue()

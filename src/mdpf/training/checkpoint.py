@@ -14,6 +14,7 @@ from torch import Tensor
 from mdpf.data.atomic import atomic
 
 FORMAT = "1"
+MAX_HEADER = 100 * 2**20
 
 
 class Checkpoint(NamedTuple):
@@ -55,6 +56,21 @@ def load(path: str | Path) -> Checkpoint:
             "It is damaged or of another program; restore it, or start anew."
         ) from error
     return Checkpoint(tensors, notes)
+
+
+def notes(path: str | Path) -> dict[str, Any]:
+    """Read the notes alone, without the tensors and without their checksum: for whoever only looks."""
+    try:
+        with open(path, "rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            if length > MAX_HEADER:
+                raise ValueError(f"a header of {length} bytes")
+            found = json.loads(json.loads(stream.read(length))["__metadata__"]["notes"])
+        if not isinstance(found, dict):
+            raise TypeError("notes that are no mapping")
+        return found
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"Reading {str(path)!r} needs a file that mdpf wrote, got another one ({error}).") from error
 
 
 def checksum(tensors: Mapping[str, Tensor], text: str) -> str:
