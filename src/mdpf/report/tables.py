@@ -17,7 +17,7 @@ from statistics import median
 
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
-from mdpf.report import speed_tables, speed_targets
+from mdpf.report import bearings_tables, speed_tables, speed_targets
 from mdpf.report.house_tables import house
 from mdpf.report.markdown import markdown, missing, origin
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
@@ -100,6 +100,9 @@ TABLES: dict[str, Callable[..., str]] = {
     "headline": headline,
     "particles": particles,
     "bearings": bearings,
+    "bearings-kernels": bearings_tables.kernels,
+    "bearings-beyond": bearings_tables.beyond,
+    "bearings-time": bearings_tables.time_of_parts,
     "variance": variance,
     "peaks": peaks,
     "growth": growth,
