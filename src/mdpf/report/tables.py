@@ -17,7 +17,7 @@ from statistics import median
 
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
-from mdpf.report import bearings_tables, speed_tables, speed_targets
+from mdpf.report import bearings_tables, maze_tables, speed_tables, speed_targets
 from mdpf.report.house_tables import house
 from mdpf.report.markdown import markdown, missing, origin
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
@@ -110,6 +110,10 @@ TABLES: dict[str, Callable[..., str]] = {
     "toy": toy,
     "toy-noise": toy_noise,
     "toy-claims": toy_claims,
+    "maze": maze_tables.maze,
+    "maze-blind": maze_tables.blind,
+    "maze-claims": maze_tables.claims,
+    "maze-anywhere": maze_tables.anywhere,
     "speed-targets": speed_targets.targets,
     "speed-density": speed_tables.density,
     "speed-training": speed_tables.training,
