@@ -6,9 +6,11 @@ from mdpf.models.convolutions import Convolution, ImageEncoder
 from mdpf.models.dynamics import ResidualDynamics
 from mdpf.models.local_map import LocalMap
 from mdpf.models.measurement import ScoreNetwork
-from mdpf.models.protocol import Bandwidth, Dynamics, Encoder, Measurement
+from mdpf.models.motion import InformedDynamics, MotionFeatures
+from mdpf.models.protocol import Bandwidth, Dynamics, Encoder, Encoding, Measurement
 from mdpf.models.recurrent import LstmLayer, RecurrentNetwork
 from mdpf.models.runs import stack_runs, take_run
+from mdpf.models.scaling import ScaledSpace, Standardise
 from mdpf.models.situated import MapRecurrentNetwork, MapScoreNetwork, MapView, Sight
 
 __all__ = [
@@ -16,8 +18,10 @@ __all__ = [
     "Convolution",
     "Dynamics",
     "Encoder",
+    "Encoding",
     "FixedBandwidth",
     "ImageEncoder",
+    "InformedDynamics",
     "LearnedBandwidth",
     "Linear",
     "LocalMap",
@@ -26,11 +30,14 @@ __all__ = [
     "MapScoreNetwork",
     "MapView",
     "Measurement",
+    "MotionFeatures",
     "PReLU",
     "RecurrentNetwork",
     "ResidualDynamics",
+    "ScaledSpace",
     "ScoreNetwork",
     "Sight",
+    "Standardise",
     "kernel_of",
     "mlp",
     "stack_runs",

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mdpf.models.blocks import mlp
 from mdpf.models.dynamics import spread
-from mdpf.spaces import StateSpace
+from mdpf.models.protocol import Encoding
 
 LOWEST_SCORE = 1e-5
 
@@ -30,7 +30,7 @@ class ScoreNetwork(nn.Module):
 
     def __init__(
         self,
-        space: StateSpace,
+        space: Encoding,
         *,
         feature_dim: int,
         particle_sizes: Sequence[int],

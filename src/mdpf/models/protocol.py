@@ -39,3 +39,23 @@ class Encoder(Protocol):
     """Turn observations into features, for a whole sequence at once: ``[*batch, time, ...]`` to ``[*batch, time, ...]``."""
 
     def __call__(self, observations: Tensor) -> Feature: ...
+
+
+class Encoding(Protocol):
+    """How networks see a state: a ``StateSpace``, or a ``ScaledSpace`` whose units are the networks' own.
+
+    Encoded states have the linear coordinates first, then a pair (sin, cos) for each angle.
+    """
+
+    @property
+    def encoded_dim(self) -> int: ...
+
+    @property
+    def linear(self) -> tuple[int, ...]: ...
+
+    @property
+    def angular(self) -> tuple[int, ...]: ...
+
+    def encode(self, state: Tensor) -> Tensor: ...
+
+    def decode(self, encoded: Tensor) -> Tensor: ...

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mdpf.models.blocks import Linear, PReLU, mlp
-from mdpf.spaces import StateSpace
+from mdpf.models.protocol import Encoding
 
 
 class LstmLayer(nn.Module):
@@ -54,7 +54,7 @@ class RecurrentNetwork(nn.Module):
 
     def __init__(
         self,
-        space: StateSpace,
+        space: Encoding,
         *,
         feature_dim: int,
         bound: Sequence[float],
