@@ -45,6 +45,26 @@ def atomic(path: str | Path) -> Iterator[BinaryIO]:
     _sync_folder(path.parent)
 
 
+def check_place(path: str | Path) -> None:
+    """Make sure that a file can be written, before anybody computes for long what is to be in it; leaves nothing behind."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"Writing needs the name of a file, got the folder {str(path)!r}. Name a file inside it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"Writing needs a folder that is there, got {str(path.parent)!r} for {path.name!r}. Make it first.")
+    trial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        trial.touch(exist_ok=False)
+    except OSError as error:
+        raise type(error)(
+            f"Writing needs a writable folder with space left, got {error.strerror or error} for {str(path)!r}. "
+            "Nothing was changed; choose another place or make room."
+        ) from error
+    finally:
+        with suppress(OSError):
+            trial.unlink()
+
+
 def _sync_folder(folder: Path) -> None:
     """Make the new name itself survive a power failure, where the system can."""
     with suppress(OSError):
