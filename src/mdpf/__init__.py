@@ -7,7 +7,9 @@ action)`` as often as observations arrive, or ``belief, trajectory = pf(belief, 
 from mdpf import kernels, modes, noise, resamplers, selection
 from mdpf.filters import AdaptiveParticleFilter, Belief, ParticleFilter, Trajectory, prepare, scan
 from mdpf.mixture import Mixture
+from mdpf.recipes.runs import load
 from mdpf.spaces import StateSpace
+from mdpf.tracking import Tracker
 from mdpf.trees import detach
 
 __version__ = "0.1.0"
@@ -18,9 +20,11 @@ __all__ = [
     "Mixture",
     "ParticleFilter",
     "StateSpace",
+    "Tracker",
     "Trajectory",
     "detach",
     "kernels",
+    "load",
     "modes",
     "noise",
     "prepare",

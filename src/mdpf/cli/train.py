@@ -1,31 +1,48 @@
-"""Training a method."""
+"""Training a method on a task, or on a file of sequences."""
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mdpf.cli.app import OUT, app, choose, device_of
 
+SHOWN = ("nll", "nll_paper", "rmse_paper", "position_rmse", "angle_rmse", "lost")
+
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(help="Which task.")],
+    task: Annotated[str, typer.Argument(help="Which task, or a file of sequences (.npz).")],
     method: Annotated[str, typer.Argument(help="Which method; `mdpf methods` lists them.")],
     runs: Annotated[int, typer.Option(help="How many independent runs, trained at once.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     particles: Annotated[int | None, typer.Option(help="How many, in training and evaluation; by default 25.", min=1)] = None,
-    preset: Annotated[str | None, typer.Option(help="paper, fast, quick or long; by default fast.")] = None,
+    preset: Annotated[str | None, typer.Option(help="paper, fast or quick, for bearings also long; by default fast.")] = None,
     bound: Annotated[
         float | None,
-        typer.Option(help="The largest change of a coordinate in one frame; by default 1.6, in the paper 0.99.", min=0),
+        typer.Option(help="Bearings: the largest change of a coordinate in a frame; by default 1.6, in the paper 0.99.", min=0),
     ] = None,
-    width: Annotated[int | None, typer.Option(help="Of every layer; by default 8, and 32 if it is to be quick.", min=1)] = None,
+    width: Annotated[int | None, typer.Option(help="Of every layer; by default 32, for bearings 8 unless quick.", min=1)] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Files: start around the known first state, or anywhere in the box of all states.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    out: Annotated[Path, typer.Option(help="The folder for checkpoints, results and weights.")] = Path("runs/bearings"),
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for checkpoints, results and weights; by default runs/ and a name.")
+    ] = None,
 ) -> None:
-    """Train a method on a task and evaluate it; goes on where it was interrupted."""
+    """Train a method and evaluate it; goes on where it was interrupted."""
+    given = {"particles": particles, "preset": preset, "bound": bound, "hidden_dim": width, "start": start}
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= {"runs": runs, "seed": seed}
+    if Path(task).suffix == ".npz" or Path(task).exists():
+        _train_on_file(Path(task), method, options, device, out)
+    else:
+        _train_on_task(task, method, options, device, out)
+
+
+def _train_on_task(task: str, method: str, options: dict[str, Any], device: str, out: Path | None) -> None:
     from mdpf.evaluation.results import load
     from mdpf.recipes import bearings, bearings_beyond, bearings_study
     from mdpf.recipes.methods import METHODS
@@ -34,19 +51,53 @@ def train(
 
     choose("task", task, {"bearings": bearings})
     choose("method", method, {**METHODS, **bearings_beyond.PLUS})
-    if preset is not None:
-        choose("preset", preset, bearings.PRESETS)
-    options = {"particles": particles, "preset": preset, "bound": bound, "hidden_dim": width}
-    given = {name: value for name, value in options.items() if value is not None}
-    config, where = bearings_beyond.named(method, runs, seed, **given)
+    if "preset" in options:
+        choose("preset", options["preset"], bearings.PRESETS)
+    _refuse("start", options, f"the task {task}", "Where it starts belongs to the task.")
+    config, where = bearings_beyond.named(method, **options)
+    device, out = device_of(device), Path("runs") / task if out is None else out
     with epochs(OUT) as show, events(out / "events", lambda name, epoch: show(epoch)) as watch:
         watch = partial(watch, method)
-        paths = bearings_study.study(config, out, work=out / "training", device=device_of(device), where=where, watch=watch)
+        paths = bearings_study.study(config, out, work=out / "training", device=device, where=where, watch=watch)
     for path in paths:
         OUT.print(f"Wrote {path}.", highlight=False)
         if path.suffix == ".json":
             result = load(path)
-            shown = ("nll", "nll_paper", "rmse_paper", "position_rmse", "angle_rmse", "lost")
-            numbers = {name: result.metric(name) for name in shown}
+            numbers = {name: result.metric(name) for name in SHOWN}
             best_first = {name: sorted(values)[(len(values) - 1) // 2] for name, values in numbers.items()}
             OUT.print(f"{method} ({result.setting}): " + ", ".join(f"{name} {value:.2f}" for name, value in best_first.items()))
+
+
+def _train_on_file(path: Path, method: str, options: dict[str, Any], device: str, out: Path | None) -> None:
+    from mdpf.data import files
+    from mdpf.recipes import logs, logs_study
+    from mdpf.recipes.methods import METHODS
+    from mdpf.report import comparison
+    from mdpf.report.events import events
+    from mdpf.report.progress import epochs
+
+    choose("method", method, METHODS)
+    choose("preset", options.get("preset", "fast"), logs.PRESETS)
+    _refuse("bound", options, "a file of sequences", "It is derived from the data.")
+    config, device = logs.Config(method, **options), device_of(device)
+    summary = files.summarise(path)
+    if not summary.ok:
+        raise ValueError(summary.findings[0].message)
+    for finding in summary.findings:
+        OUT.print(f"[bold]{finding.severity}[/bold]: {finding.message}", highlight=False)
+    out = Path("runs") / path.stem if out is None else out
+    logs_study.check(config, path, out)
+    with (
+        epochs(OUT) as show,
+        events(out / "events", lambda name, epoch: show(epoch._replace(stage=f"{name} {epoch.stage}"))) as watch,
+    ):
+        found = logs_study.study(config, path, out, device=device, watch=watch)
+    for written in found.paths:
+        OUT.print(f"Wrote {written}.", highlight=False)
+    OUT.print(comparison.table([*found.results, *found.baselines]), markup=False, highlight=False)
+    OUT.print(comparison.verdict(found.results[0], found.baselines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _refuse(name: str, options: dict[str, Any], what: str, why: str) -> None:
+    if name in options:
+        raise ValueError(f"mdpf train needs no --{name} for {what}, got {options[name]!r}. {why}")

@@ -9,12 +9,13 @@ from torch import Tensor
 from mdpf import metrics, noise
 from mdpf.checks import DegenerateWeightsError, check_count, check_finite, check_tensor
 from mdpf.data.sequences import SequenceBatch, minibatches
-from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
+from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter, Trajectory
 from mdpf.metrics import Frames
 from mdpf.noise import Source
 from mdpf.training.doors import check_inputs
 
 Filter = ParticleFilter | AdaptiveParticleFilter | RecurrentFilter
+Look = Callable[[SequenceBatch, Trajectory], None]
 
 
 class Evaluation(NamedTuple):
@@ -45,6 +46,7 @@ def evaluate(
     batch: int = 1000,
     units: Tensor | None = None,
     strict: bool = False,
+    look: Look | None = None,
     generator: Source = None,
 ) -> Evaluation:
     """Filter every sequence from particles around its true start and compare with the truth.
@@ -59,7 +61,10 @@ def evaluate(
         batch: Sequences at a time.
         units: What coordinates are multiplied by before anything is measured, ``[d]``: the units of the metrics and the limit.
         strict: Raise where all weights vanish, instead of carrying on and saying where.
+        look: Is shown every portion of the data with its trajectory, which begins at frame 1.
         generator: The source of random numbers.
+
+    Frames without a label, or that do not exist, take no part in the numbers. Every sequence needs a label at frame 0.
     """
     check_tensor("evaluate", data.states, ["sequence", "frame", "state"])
     check_finite("evaluate", data.states, "states")
@@ -80,6 +85,8 @@ def evaluate(
         parts.append(metrics.measure(initial, posterior, states))
         for *run, sequence, step in trajectory.info.degenerate.nonzero().tolist():
             degenerate.append((*run, sequence + offset, step + 1))
+        if look is not None:
+            look(part, trajectory)
         offset += part.num_sequences
     if strict and degenerate:
         *_, sequence, frame = degenerate[0]
@@ -88,6 +95,6 @@ def evaluate(
             "The measurement scored every particle as impossible; widen the prior, or look at the observation there."
         )
     frames = Frames(*(torch.cat(tensors, -2) for tensors in zip(*parts, strict=True)))
-    valid = None if data.valid is None else data.valid.expand(frames.nll.shape)
-    found = metrics.summarise(frames, valid=valid, limit=limit_lost)
-    return Evaluation(found, metrics.curves(frames, valid=valid), degenerate, frames)
+    known = None if data.valid is None and data.labelled is None else data.targets.expand(frames.nll.shape)
+    found = metrics.summarise(frames, valid=known, limit=limit_lost)
+    return Evaluation(found, metrics.curves(frames, valid=known), degenerate, frames)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy
 import torch
 
-import mdpf
 from mdpf.data.atomic import atomic
 
 Json = Any
@@ -81,12 +80,17 @@ def provenance(
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
-        "mdpf": mdpf.__version__,
+        "mdpf": version(),
     }
     words = sys.argv if command is None else command
     parts = {name: round(value, 1) for name, value in seconds.items()} if isinstance(seconds, Mapping) else {}
     total = round(sum(seconds.values()) if isinstance(seconds, Mapping) else seconds, 1)
     return Provenance(_command_line(words), revision(), versions, _device_name(torch.device(device)), total, parts)
+
+
+def version() -> str:
+    """The version of the package; asked for, not imported, for the package imports this module."""
+    return vars(sys.modules["mdpf"])["__version__"]
 
 
 def revision() -> str:

@@ -76,6 +76,9 @@ class Training:
         clip: The largest norm of a run's gradient, but in the first stage.
         disturb: Changes every batch at random, ``(batch, *, generator)``, before it is learned from.
         pretrained: Whether there is a first stage of the measurement model alone, for methods that have one.
+        decay: Weight decay in the first stage.
+        held_out_bandwidth: Fit the bandwidth of trained networks on the sequences that choose the best epoch. Where there are few
+            sequences networks err less on those they learned from, and a bandwidth fitted there is too narrow for all others.
     """
 
     method: str
@@ -92,6 +95,8 @@ class Training:
     clip: float = 100.0
     disturb: Callable[..., SequenceBatch] | None = None
     pretrained: bool = True
+    decay: float = 1e-3
+    held_out_bandwidth: bool = False
 
 
 def stages(training: Training) -> dict[str, Stage]:
@@ -116,12 +121,10 @@ def stages(training: Training) -> dict[str, Stage]:
     schedule = preset.schedule
     if isinstance(schedule, Plateau):
         schedule = replace(schedule, cooldown=5, minimum=1e-3, stop_patience=26, stop_offset=60)
-    # Alone a bandwidth can learn faster than networks do; the published schedule has it learn as fast.
-    alone = 1 if isinstance(preset.schedule, Plateau) else 5
     fitted = tracking(likelihood, "bandwidth", preset.error_rate, preset.short_epochs)
     return {
         "measurement": Stage(
-            "measurement", seen(training.scoring), first, preset.measurement_epochs, schedule, training.batch, decay=1e-3
+            "measurement", seen(training.scoring), first, preset.measurement_epochs, schedule, training.batch, decay=training.decay
         ),
         "likelihood": tracking(likelihood, "likelihood", preset.rate, preset.epochs),
         "refinement": tracking(losses.squared_error, "refinement", preset.rate / 5, preset.short_epochs),
@@ -129,7 +132,7 @@ def stages(training: Training) -> dict[str, Stage]:
             tracking(losses.squared_error, "error", preset.error_rate, preset.epochs),
             rates={"": preset.error_rate, "bandwidth": 0.0},
         ),
-        "bandwidth": replace(fitted, rates={"bandwidth": alone * preset.error_rate}),
+        "bandwidth": replace(fitted, rates={"bandwidth": 5 * preset.error_rate}),
     }
 
 
@@ -181,6 +184,8 @@ def train(
         path = work / folder / f"{name}.safetensors"
         options: dict[str, Any] = {"num_runs": training.runs, "seed": training.seed, "path": path}
         parts = single if name == "measurement" and single is not None else (data, validation)
+        if name == "bandwidth" and training.held_out_bandwidth:
+            parts = (validation, validation)
         found = fit(filter, known[name], *parts, watch=watch, until=until, **options)
         seconds.update({f"{name}, preparing": found.preparing, name: found.learning})
 

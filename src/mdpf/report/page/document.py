@@ -10,10 +10,9 @@ from string import Template
 
 from matplotlib.figure import Figure
 
-import mdpf
 from mdpf.data.atomic import atomic
 from mdpf.evaluation import calibration
-from mdpf.evaluation.results import Result
+from mdpf.evaluation.results import Result, version
 from mdpf.report import spread, style
 from mdpf.report.page.content import Content
 from mdpf.report.page.viewer import payload
@@ -57,7 +56,7 @@ def write(content: Content, path: str | Path, *, title: str, figures: Mapping[st
         style=Template(_part("page.css")).substitute(PALETTE),
         script=_part("viewer.js") if content.tracked else "",
         data=_data(content) if content.tracked else "",
-        version=mdpf.__version__,
+        version=version(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as stream:
