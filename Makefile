@@ -61,8 +61,9 @@ format: $(STAMP)  ## Format the code and fix what can be fixed by itself.
 docs: $(STAMP)  ## Build the documentation into docs/_build/html; a warning is an error.
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
 
-tables: $(STAMP)  ## Write the numbers of the result files into the README.
+tables: $(STAMP)  ## Write the numbers of the result files into the README, and the weights of the study into the package.
 	$(BIN)/python -m mdpf.report.tables README.md
+	$(BIN)/python -m mdpf.demo.ship
 
 demo: $(STAMP)  ## Track with the shipped weights and draw what the filter believes.
 	$(BIN)/mdpf demo

@@ -1,13 +1,18 @@
 """The networks of the house study: published sizes, images that are rendered or recorded, maps that are shared."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from mdpf.models import LocalMap, stack_runs
+from mdpf.recipes import house
 from mdpf.recipes.house_networks import HouseNetworks, Rendered, SightEncoder, Stored, networks
+from mdpf.recipes.training import build, stages
 from mdpf.render import render
 from mdpf.resamplers import ImportanceWeighted
 from mdpf.tasks.homes import geometry, scenes, task, walks
+from mdpf.training.fit import fit
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +65,35 @@ def test_a_scene_travels_with_its_module_and_is_no_part_of_its_weights(homes):
     assert not source.state_dict()
     moved = source.to("meta")
     assert {buffer.device.type for buffer in moved.buffers()} == {"meta"}
+
+
+def test_nothing_in_a_filter_waits_for_the_device(homes):
+    """Tensors without values cannot be looked at: whatever works with them works without waiting."""
+    maps = [torch.from_numpy(~home.wall_map()) for home in homes]
+    nets = HouseNetworks(Rendered(scenes.build(homes)), LocalMap(maps))
+    pf = nets.filter(ImportanceWeighted()).to("meta")
+    observations = torch.zeros(2, 3, 4, device="meta")
+    sight = pf.encoder(observations)
+    assert sight.feature.shape == (2, 3, 64)
+    scores = pf.measurement(torch.zeros(2, 3, 5, 3, device="meta"), sight)
+    assert scores.shape == (2, 3, 5)
+    scores.sum().backward()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", ["MDPF", "LSTM"])
+def test_a_captured_training_step_gives_the_numbers_of_an_eager_one(method, homes):
+    training_homes = tuple(home._replace(split="train") for home in homes)
+    data = task.task(lambda: training_homes).split("train", num_sequences=4, length=9).to("cuda")
+    config = house.Config(method, particles=5, batch=2, reduced=False)
+    nets = networks(training_homes, reduced=False)
+    found = {}
+    for execution in ("eager", "captured"):
+        training = house.training_of(config, nets)
+        stage = stages(training)["likelihood" if method == "MDPF" else "error"]
+        filter = build(training, device="cuda")
+        found[execution] = fit(filter, replace(stage, epochs=2), data, data, num_runs=1, seed=0, execution=execution).values
+    torch.testing.assert_close(found["captured"], found["eager"], rtol=1e-3, atol=1e-4)
 
 
 def test_recorded_images_are_looked_up(generator):

@@ -158,6 +158,24 @@ def test_published_recordings_take_the_place_of_rendered_walks(tmp_path):
     assert trained.filters["likelihood"].dynamics.bound.tolist() == [7.0, 7.0, 1.0, 1.0]
 
 
+def test_walks_of_another_version_are_rendered_anew(tmp_path, monkeypatch):
+    """What the cache kept of an older version is not trusted; what it kept of this one is read."""
+    rendered = []
+    record = recordings.record
+
+    def counted(*args, **options):
+        rendered.append(args)
+        return record(*args, **options)
+
+    monkeypatch.setattr(mazes.recordings, "record", counted)
+    for version, count in ((7, 1), (7, 1), (8, 2)):
+        monkeypatch.setattr(mazes.mazes, "VERSION", version)
+        mazes._walks.cache_clear()
+        mazes.walks(mazes.Config("MDPF", preset="tiny"), "validation", tmp_path)
+        assert len(rendered) == count
+    mazes._walks.cache_clear()
+
+
 def test_searching_starts_everywhere_and_tells_when_the_truth_is_kept():
     config = mazes.Config("MDPF", maze=1)
     start = maze_global.everywhere(config, 3, 400)

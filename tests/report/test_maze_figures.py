@@ -6,7 +6,7 @@ import torch
 from mdpf.evaluation import beliefs, results
 from mdpf.evaluation.results import Result
 from mdpf.recipes import maze_panels, mazes
-from mdpf.report import maze_figures
+from mdpf.report import maze_figures, maze_tables
 from mdpf.tasks.mazes import geometry
 
 
@@ -27,7 +27,7 @@ def folder(tmp_path):
         save(tmp_path, "TG-PF", f"maze-{number}-scratch", [row(float("inf"), 9.0, 1.7)])
         save(tmp_path, "dead-reckoning", f"maze-{number}", [{"position_rmse": 4.0, "angle_rmse": 1.2}])
         for count, share in ((250, 0.2), (1000, 0.6)):
-            save(tmp_path, "A-MDPF", f"maze-{number}-anywhere-{count}", [{"found": share}])
+            save(tmp_path, "A-MDPF", f"maze-{number}-anywhere-{count}", [{"found": share, "frames": 12.0}])
     return tmp_path
 
 
@@ -74,3 +74,28 @@ def test_panels_show_walls_and_images(tmp_path):
     (film,) = maze_figures.draw_panels(tmp_path)
     assert film.suffix == ".gif"
     assert film.stat().st_size > 1000
+
+
+def test_tables_say_what_the_files_say(folder, tmp_path):
+    results_folder = tmp_path / "results"
+    (results_folder / "maze").mkdir(parents=True)
+    for path in folder.glob("*.json"):
+        path.rename(results_folder / "maze" / path.name)
+    save(results_folder / "maze", "MDPF", "maze-1", [row(7.5, 3.0, 0.9)])
+    save(results_folder / "maze", "TG-PF", "maze-1", [row(8.0, 5.0, 1.5)])
+    save(results_folder / "maze", "TG-PF", "maze-1-shuffled", [row(9.0, 5.5, 1.6)])
+    text = maze_tables.maze(results_folder)
+    # Likelihood before refinement, errors after it, beside the authors'.
+    assert "| A-MDPF, maze 1 | 3 | 7.00 [5.85] | 2.00 [3.26] | 0.50 [0.94] | 0.50 |  |" in text
+    assert "| TG-PF, maze 1 | 1 | 8.00 [9.19] | 5.00 [4.67] | 1.50 [1.72] | 1.25 | inf |" in text
+    assert "| dead reckoning, maze 1 |  |  | 4.00 | 1.20 | 1 |  |" in text
+    assert "| TG-PF | 5.00 → 5.50 | 1.50 → 1.60 |  |  |  |  |" in maze_tables.blind(results_folder)
+    claims = maze_tables.claims(results_folder)
+    assert "maze 1: MDPF and A-MDPF ahead of every discrete filter and TG-MDPF in NLL | yes | MDPF 7.50, A-MDPF 7.00" in claims
+    assert "A-MDPF's heading error below 0.9 rad | yes | 0.50 rad; authors 0.94" in claims
+    assert "| A-MDPF, maze 3 | 20%, after 12 | 60%, after 12 |" in maze_tables.anywhere(results_folder)
+
+
+def test_tables_without_files_name_the_command(tmp_path):
+    for table in (maze_tables.maze, maze_tables.blind, maze_tables.claims, maze_tables.anywhere):
+        assert "`mdpf reproduce maze` computes it" in table(tmp_path)

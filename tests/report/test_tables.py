@@ -223,8 +223,8 @@ def test_fill_replaces_what_stands_between_the_comments_and_nothing_else(bearing
 
 
 def test_unknown_table_is_named():
-    with pytest.raises(ValueError, match="got 'maze'. Correct the comment in the page."):
-        tables.fill("<!-- table: maze -->\n<!-- end -->", Path("results"))
+    with pytest.raises(ValueError, match="got 'nowhere'. Correct the comment in the page."):
+        tables.fill("<!-- table: nowhere -->\n<!-- end -->", Path("results"))
 
 
 def test_command_writes_the_page(bearings, tmp_path):

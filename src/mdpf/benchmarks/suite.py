@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mdpf.benchmarks import bounds, density, inference, resampling, timing, training
+from mdpf.benchmarks import bounds, density, house, inference, resampling, timing, training
 from mdpf.benchmarks.sheet import Case, Sheet
 from mdpf.evaluation.measurements import Row
 
@@ -18,6 +18,7 @@ PARTS: dict[str, Callable[[torch.device], Iterator[Case]]] = {
     "cold-start": training.cold_cases,
     "bounds": bounds.cases,
     "methods": training.method_cases,
+    "house": house.cases,
     "growth": timing.growth_cases,
     "timing": timing.cases,
 }

@@ -67,8 +67,8 @@ def believe(filter: Filter, data: SequenceBatch, particles: int, *, seed: int = 
 
 
 def most_modes(found: Beliefs) -> Beliefs:
-    """The one sequence about which most hypotheses are alive, on average over time."""
-    few = trees.tree_map(lambda tensor: tensor[:, ::EVERY], found.posterior)
-    count = find_modes(few, min_weight=0.05).count.float().mean(1)
+    """The one sequence about whose position most hypotheses are alive, on average over time."""
+    few = trees.tree_map(lambda tensor: tensor[:, ::EVERY], found.posterior).marginal((0, 1))
+    count = find_modes(few, min_weight=0.1).count.float().mean(1)
     best = int(count.argmax())
     return found.take(slice(best, best + 1))

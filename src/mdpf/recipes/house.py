@@ -33,7 +33,7 @@ from mdpf.training.stages import Cosine, Plateau
 PRESETS = {
     "paper": Preset(5e-4, 1e-4, 0.1, 800, 500, 1e-3, 800, Plateau(stop_offset=60)),
     "fast": Preset(1e-3, 1e-3, 0.5, 9, 8, 1e-3, 2, Cosine()),
-    "quick": Preset(1e-3, 1e-3, 0.5, 2, 4, 1e-3, 1, Cosine()),
+    "quick": Preset(1e-3, 1e-3, 0.5, 2, 3, 1e-3, 1, Cosine()),
 }
 
 
@@ -45,7 +45,7 @@ class Sizes(NamedTuple):
     evaluation: int = 820
 
 
-SIZES = {"paper": Sizes(), "fast": Sizes(20_000, 512, 820), "quick": Sizes(256, 32, 16)}
+SIZES = {"paper": Sizes(), "fast": Sizes(20_000, 512, 820), "quick": Sizes(96, 16, 8)}
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,11 @@ def _networks(blurred: bool, samples: int, reduced: bool, as_published: bool) ->
     return house_networks.networks(homes.all_homes(), **options)
 
 
-def training_of(config: Config) -> Training:
-    """What a configuration means."""
+def training_of(config: Config, nets: HouseNetworks | None = None) -> Training:
+    """What a configuration means; with other networks than those that know all homes, if given."""
     return Training(
         config.method,
-        networks(config),
+        nets or networks(config),
         Start(config.start_scale, config.start_concentration),
         Scoring(walks.SPACE, cloud(50.0, 10.0), cloud(50.0, 10.0), 50, (60.0, 60.0, 0.1)),
         PRESETS[config.preset],

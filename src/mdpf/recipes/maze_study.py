@@ -98,13 +98,15 @@ def run(
         choices: Other choices of ``mazes.Config``, the same for all.
     """
     scope = scope or Scope()
-    todo: list[Part] = []
+    found: list[list[Part]] = []
     for maze in scope.mazes:
         configs = [
             Config(method, maze, runs or (RUNS if method in OWN else FEWER_RUNS), seed, preset=preset, **choices)
             for method in methods
         ]
-        todo += parts(configs, folder, work=work / str(maze), device=device, watch=watch, scope=scope)
+        found.append(parts(configs, folder, work=work / str(maze), device=device, watch=watch, scope=scope))
+    # One method in every maze before the next method.
+    todo = [part for row in zip(*found, strict=True) for part in row]
     return work_off(sorted(todo, key=_urgency), folder, device=device, minutes=minutes, jobs=jobs)
 
 

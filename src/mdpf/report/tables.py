@@ -17,7 +17,7 @@ from statistics import median
 
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
-from mdpf.report import speed_tables, speed_targets
+from mdpf.report import bearings_tables, maze_tables, speed_tables, speed_targets
 from mdpf.report.house_tables import house
 from mdpf.report.markdown import markdown, missing, origin
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
@@ -100,6 +100,9 @@ TABLES: dict[str, Callable[..., str]] = {
     "headline": headline,
     "particles": particles,
     "bearings": bearings,
+    "bearings-kernels": bearings_tables.kernels,
+    "bearings-beyond": bearings_tables.beyond,
+    "bearings-time": bearings_tables.time_of_parts,
     "variance": variance,
     "peaks": peaks,
     "growth": growth,
@@ -107,6 +110,10 @@ TABLES: dict[str, Callable[..., str]] = {
     "toy": toy,
     "toy-noise": toy_noise,
     "toy-claims": toy_claims,
+    "maze": maze_tables.maze,
+    "maze-blind": maze_tables.blind,
+    "maze-claims": maze_tables.claims,
+    "maze-anywhere": maze_tables.anywhere,
     "speed-targets": speed_targets.targets,
     "speed-density": speed_tables.density,
     "speed-training": speed_tables.training,
