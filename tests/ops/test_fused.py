@@ -110,6 +110,20 @@ def test_fused_leaves_the_neighbours_of_bad_input_alone(name, generator):
     assert_agreement([each.nan_to_num(nan=7.0) for each in fused], [each.nan_to_num(nan=7.0) for each in reference], 1e-12)
 
 
+@pytest.mark.parametrize("kind", ["e", "b"])
+def test_a_weak_component_that_alone_covers_a_query_counts(kind):
+    """Next to a heavy one that ends just before it; and a query within rounding of the edge keeps its gradient."""
+    x = torch.tensor([[[1.5], [2.9999998], [0.0]]], device=DEVICE, requires_grad=True)
+    locs = torch.tensor([[[0.0], [2.0]]], device=DEVICE, requires_grad=True)
+    log_weights = torch.tensor([[0.0, -300.0]], device=DEVICE, requires_grad=True)
+    arguments = (kind, x, locs, log_weights, [torch.ones(1, device=DEVICE, requires_grad=True)])
+    fused, reference = (outcome_and_gradients(each, *arguments) for each in ("fused", "reference"))
+    assert (fused[0][0, :2] < -290).all()
+    assert fused[0].isfinite().all()
+    for ours, theirs in zip(fused, reference, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
 def test_fused_gives_the_same_bits_again(generator):
     arguments = ("ggv", *make(generator, "ggv", (2,), 60, 70, torch.float32))
     first, second = (outcome_and_gradients("fused", *arguments) for _ in range(2))

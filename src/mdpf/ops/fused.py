@@ -14,16 +14,31 @@ from torch import Tensor
 from mdpf.ops import programs
 from mdpf.ops.operator import Gradients, register
 
-# How many points a program owns at most and how many of them a thread, and how many of the other side it takes at a time.
-OWN = 512
-POINTS_PER_THREAD = 4
-GROUP = 16
 THREADS_PER_WARP = 32
+MOST_OWNED = 512
 
 # Where blocks of owned points are too few to fill a device, several programs share the walk over the other side: so many programs
 # for each of its processors, as long as each walks past that many points.
 PROGRAMS_PER_PROCESSOR = 8
 SHORTEST_WALK = 256
+
+
+class Tile(NamedTuple):
+    """What one program has in hand at a time; all of it lies in registers.
+
+    Args:
+        own: How many points a program owns at most: a power of two, up to ``MOST_OWNED``.
+        points_per_thread: How many of them a thread owns, where there are enough.
+        group: How many points of the other side are taken at a time.
+    """
+
+    own: int
+    points_per_thread: int
+    group: int
+
+
+# The most that leaves no register spilled; counted for compute capability 9.0.
+FORWARD, BACKWARD = Tile(512, 4, 16), Tile(256, 2, 16)
 
 
 class Layout(NamedTuple):
@@ -40,8 +55,8 @@ class Layout(NamedTuple):
     programs: int
 
     @staticmethod
-    def of(batch: int, own_padded: int, other_padded: int, device: torch.device) -> "Layout":
-        own = _own(own_padded)
+    def of(tile: Tile, batch: int, own_padded: int, other_padded: int, device: torch.device) -> "Layout":
+        own = min(tile.own, _own(own_padded))
         blocks = batch * (own_padded // own)
         wanted = -(-PROGRAMS_PER_PROCESSOR * _processors(device) // max(blocks, 1))
         splits = max(1, min(wanted, other_padded // SHORTEST_WALK))
@@ -54,7 +69,7 @@ def _processors(device: torch.device) -> int:
 
 
 def _own(count: int) -> int:
-    return max(THREADS_PER_WARP, min(OWN, 1 << (max(count, 1) - 1).bit_length()))
+    return max(THREADS_PER_WARP, min(MOST_OWNED, 1 << (max(count, 1) - 1).bit_length()))
 
 
 def _padded(count: int) -> int:
@@ -89,7 +104,7 @@ class Packed(NamedTuple):
         parameters = parameters.contiguous()
         queries, components = (x.new_empty(batch, 2 * dims + 2, _padded(count)) for count in (m, n))
         sizes = (batch, m, n, queries.shape[-1], components.shape[-1])
-        block = min(sizes[3], sizes[4], OWN)
+        block = min(sizes[3], sizes[4], MOST_OWNED)
         if batch:
             own_rows = [parameters if each is None else each.contiguous() for each in (outcome, grad)]
             pack: Any = programs.pack
@@ -99,11 +114,11 @@ class Packed(NamedTuple):
             launch(*inputs, queries, components, *sizes, **shape, enable_fp_fusion=True)
         return Packed(queries, components, parameters)
 
-    def launch(self, program: Any, layout: Layout, kinds: str, count: int, *targets: Tensor) -> None:  # noqa: ANN401
+    def launch(self, program: Any, tile: Tile, layout: Layout, kinds: str, count: int, *targets: Tensor) -> None:  # noqa: ANN401
         """Run a program that fills ``targets`` for ``count`` points."""
         if layout.programs:
-            warps = max(1, layout.own // (THREADS_PER_WARP * POINTS_PER_THREAD))
-            shape = {"OWN": layout.own, "GROUP": GROUP, "num_warps": warps}
+            warps = max(1, layout.own // (THREADS_PER_WARP * tile.points_per_thread))
+            shape = {"OWN": layout.own, "GROUP": tile.group, "num_warps": warps}
             sizes = (count, self.queries.shape[-1], self.components.shape[-1], layout.splits)
             program[(layout.programs,)](*self, *targets, *sizes, D=len(kinds), KINDS=_code(kinds), **shape, enable_fp_fusion=True)
 
@@ -111,9 +126,9 @@ class Packed(NamedTuple):
 def _forward(x: Tensor, locs: Tensor, log_weights: Tensor, parameters: Tensor, kinds: str) -> Tensor:
     packed = Packed.of(x, locs, log_weights, parameters, kinds)
     batch, m = x.shape[:2]
-    layout = Layout.of(batch, packed.queries.shape[-1], packed.components.shape[-1], x.device)
+    layout = Layout.of(FORWARD, batch, packed.queries.shape[-1], packed.components.shape[-1], x.device)
     out = x.new_empty(batch, layout.splits, m)
-    packed.launch(programs.log_prob, layout, kinds, m, out)
+    packed.launch(programs.log_prob, FORWARD, layout, kinds, m, out)
     return out.view(batch, m) if layout.splits == 1 else out.logsumexp(1)
 
 
@@ -130,15 +145,15 @@ def _backward(
     packed = Packed.of(x, locs, log_weights, parameters, kinds, outcome, grad)
     (batch, m, dims), n = x.shape, locs.shape[1]
     sides = (packed.queries.shape[-1], packed.components.shape[-1])
-    layout = Layout.of(batch, sides[1], sides[0], x.device)
+    layout = Layout.of(BACKWARD, batch, sides[1], sides[0], x.device)
     to_locs, to_log_weights = x.new_empty(batch, layout.splits, n, dims), x.new_empty(batch, layout.splits, n)
     to_parameters = x.new_empty(batch, layout.programs // max(batch, 1), dims)
-    packed.launch(programs.to_components, layout, kinds, n, to_locs, to_log_weights, to_parameters)
+    packed.launch(programs.to_components, BACKWARD, layout, kinds, n, to_locs, to_log_weights, to_parameters)
     to_x = x.new_empty(0)
     if with_x:
-        layout = Layout.of(batch, *sides, x.device)
+        layout = Layout.of(BACKWARD, batch, *sides, x.device)
         to_x = x.new_empty(batch, layout.splits, m, dims)
-        packed.launch(programs.to_queries, layout, kinds, m, to_x)
+        packed.launch(programs.to_queries, BACKWARD, layout, kinds, m, to_x)
         to_x = _total(to_x)
     return to_x, _total(to_locs), _total(to_log_weights), to_parameters.sum(1)
 

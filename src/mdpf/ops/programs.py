@@ -33,6 +33,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
 # Below every score that counts; minus infinity itself would leave NaN where no kernel covers a query.
 LOWEST = tl.constexpr(-3e38)
+HIGHEST = tl.constexpr(120.0)
 
 
 @triton.jit
@@ -119,20 +120,36 @@ def _difference(x, loc, KIND: tl.constexpr):
 
 
 @triton.jit
-def _score(start, x, loc, parameters, D: tl.constexpr, KINDS: tl.constexpr):
-    """Add the sum of the factors' logarithms, relative to the peak."""
-    score = start
+def _terms(start, x, loc, parameters, D: tl.constexpr, KINDS: tl.constexpr):
+    """The logarithm of the smooth factors, relative to the peak, added to ``start``; the product of the compact ones.
+
+    A logarithm for each pair would cost more than all the rest. Where the product vanishes, so does the pair, by its score.
+    """
+    score, covered = start, tl.full([1, 1], 1.0, start.dtype)
     for k in tl.static_range(D):
         t = _difference(x[k], loc[k], (KINDS >> (2 * k)) & 3)
         if (KINDS >> (2 * k)) & 3 == 0:
-            score += t * parameters[k][1] * t
+            score += (t * t) * parameters[k][1]
         elif (KINDS >> (2 * k)) & 3 == 1:
             score -= t * t
         else:
             # Differences from the edge are exact near it.
             below = tl.maximum((parameters[k][0] - t) * (parameters[k][0] + t) * parameters[k][1], 0.0)
-            score += tl.log2(below) * (((KINDS >> (2 * k)) & 3) - 1)
-    return score
+            covered *= below
+            if (KINDS >> (2 * k)) & 3 == 3:
+                covered *= below
+    if KINDS & 0xAAAA:  # A compact kind: the higher bit of its code.
+        score = tl.where(covered > 0, score, LOWEST)
+    return score, covered
+
+
+@triton.jit
+def _share(score, covered, KINDS: tl.constexpr):
+    """The responsibility: at most one, though a score alone may be large where the compact factors almost vanish."""
+    if KINDS & 0xAAAA:  # A compact kind: the higher bit of its code.
+        return tl.exp2(tl.minimum(score, HIGHEST)) * covered
+    else:
+        return tl.exp2(score)
 
 
 @triton.jit
@@ -140,14 +157,15 @@ def _derivatives(share, x, loc, parameter, KIND: tl.constexpr):
     """The derivatives of one factor, weighted by ``share``, to the deviation and to the parameter; see ``_unit`` for the rest."""
     t = _difference(x, loc, KIND)
     if KIND == 0:
-        slope = share * t
-        return slope, slope * t
+        return share * t, share * (t * t)
     elif KIND == 1:
         width = share * t
         return width * (x[0] * loc[0] + x[1] * loc[1]), width * t
     else:
         below = (parameter - t) * (parameter + t)
-        slope = tl.where(below > 0, share * t * parameter / below, 0.0)
+        # The device has an instruction for the inverse of a root; a division takes it a dozen. Outside, the share is zero anyway.
+        inverse = tl.rsqrt(tl.where(below > 0, below, 1.0))
+        slope = share * t * parameter * inverse * inverse
         return slope, slope * t
 
 
@@ -201,9 +219,9 @@ def log_prob(
     for first in range(start, stop, GROUP):
         group = first + tl.arange(0, GROUP)[:, None]
         loc = _coordinates(components, group, n_padded, D, KINDS)
-        score = _score(tl.load(components + 2 * D * n_padded + group), x, loc, scales, D, KINDS)
+        score, covered = _terms(tl.load(components + 2 * D * n_padded + group), x, loc, scales, D, KINDS)
         highest = tl.maximum(peak, tl.max(score, 0))
-        total = total * tl.exp2(peak - highest) + tl.sum(tl.exp2(score - highest[None, :]), 0)
+        total = total * tl.exp2(peak - highest) + tl.sum(tl.exp2(score - highest[None, :]) * covered, 0)
         peak = highest
     tl.store(out + (batch * splits + split) * m + own, (tl.log2(total) + peak) * LN_2, mask=own < m)
 
@@ -227,7 +245,8 @@ def to_components(
         group = first + tl.arange(0, GROUP)[:, None]
         x = _coordinates(queries, group, m_padded, D, KINDS)
         outcome, grad = tl.load(queries + 2 * D * m_padded + group), tl.load(queries + (2 * D + 1) * m_padded + group)
-        share = tl.exp2(_score(log_weight[None, :] - outcome, x, loc, scales, D, KINDS)) * grad
+        score, covered = _terms(log_weight[None, :] - outcome, x, loc, scales, D, KINDS)
+        share = _share(score, covered, KINDS) * grad
         mass += tl.sum(share, 0)
         more_slopes, more_widths = (), ()
         for k in tl.static_range(D):
@@ -263,7 +282,8 @@ def to_queries(
         group = first + tl.arange(0, GROUP)[:, None]
         loc = _coordinates(components, group, n_padded, D, KINDS)
         log_weight = tl.load(components + 2 * D * n_padded + group)
-        share = tl.exp2(_score(log_weight - outcome[None, :], x, loc, scales, D, KINDS))
+        score, covered = _terms(log_weight - outcome[None, :], x, loc, scales, D, KINDS)
+        share = _share(score, covered, KINDS)
         more_slopes = ()
         for k in tl.static_range(D):
             slope, _ = _derivatives(share, x[k], loc[k], scales[k][0], (KINDS >> (2 * k)) & 3)
