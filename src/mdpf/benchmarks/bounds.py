@@ -23,6 +23,7 @@ from mdpf.recording import capture, own_stream
 CALLS = 1000
 COPIED = {"cpu": 2**24, "cuda": 2**28}  # Numbers, far beyond any cache.
 EXPONENTIALS = 2**14  # Numbers, within a cache.
+BUSIEST = 25
 RUNS = {"cpu": (1, 11), "cuda": (1, 11, 55)}
 # Another look at the same memory, or memory alone: next to nothing beside what computes.
 LOOKS = (
@@ -34,10 +35,17 @@ NOT_COUNTED = frozenset(f"aten::{name}" for name in LOOKS.split(", "))
 
 
 class Work(NamedTuple):
-    """What a function had done: by how many operators, or programs of a device, and the seconds these were busy."""
+    """What a function had done.
+
+    Args:
+        count: By how many operators, or programs of a device.
+        busy: The seconds these were busy.
+        shares: Of a device's programs, the count and the seconds of each by its name.
+    """
 
     count: int
     busy: float
+    shares: dict[str, tuple[int, float]]
 
 
 def cases(device: torch.device) -> Iterator[Case]:
@@ -111,9 +119,14 @@ def _work_rows(name: str, params: dict[str, Any], function: Callable[[], object]
     for _ in range(2):
         function()
     done = work(function, device)
+    busiest = sorted(done.shares.items(), key=lambda share: -share[1][1])[:BUSIEST]
     return [
         Row(f"{name}, operators", device.type, params, done.count, "operators", []),
         Row(f"{name}, busy", device.type, params, 1e3 * done.busy, "ms", []),
+        *(
+            Row(f"{name}, program", device.type, {**params, "program": program[:80]}, 1e3 * seconds, "ms", [], f"{count} times")
+            for program, (count, seconds) in busiest
+        ),
     ]
 
 
@@ -129,8 +142,12 @@ def work(function: Callable[[], object], device: torch.device) -> Work:
     events = [event for event in results.events() if not event.is_user_annotation()]
     if device.type == "cuda":
         programs = [event for event in events if event.device_type().name == "CUDA"]
-        return Work(len(programs), sum(event.duration_ns() for event in programs) / 1e9)
+        shares: dict[str, tuple[int, float]] = {}
+        for event in programs:
+            count, seconds = shares.get(event.name(), (0, 0.0))
+            shares[event.name()] = (count + 1, seconds + event.duration_ns() / 1e9)
+        return Work(len(programs), sum(seconds for _, seconds in shares.values()), shares)
     operators = [event for event in events if event.name().startswith("aten::") and event.name() not in NOT_COUNTED]
     spans = sorted((event.start_ns(), event.end_ns()) for event in operators)
     starts = [start for start, _ in spans[1:]] + [math.inf]
-    return Work(sum(end <= following for (_, end), following in zip(spans, starts, strict=True)), spent)
+    return Work(sum(end <= following for (_, end), following in zip(spans, starts, strict=True)), spent, {})

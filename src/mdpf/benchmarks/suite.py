@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mdpf.benchmarks import bounds, density, house, inference, resampling, timing, training
+from mdpf.benchmarks import bounds, density, house, inference, resampling, timing, training, variants
 from mdpf.benchmarks.sheet import Case, Sheet
 from mdpf.evaluation.measurements import Row
 
@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[torch.device], Iterator[Case]]] = {
     "house": house.cases,
     "growth": timing.growth_cases,
     "timing": timing.cases,
+    "variants": variants.cases,
 }
 
 Watch = Callable[[str, str, list[Row]], None]

@@ -28,7 +28,7 @@ class Chip(NamedTuple):
 
 CHIPS = {"H200": Chip(132, 128 * 1.98e9, 16 * 1.98e9)}
 # Of the programs in ``mdpf.ops.programs``, forward and backward, for each pair on (x, y, theta): counted in the source.
-INSTRUCTIONS, EXPONENTIALS = 13 + 22, 2
+INSTRUCTIONS, EXPONENTIALS = 12 + 23, 2
 
 
 class Bound(NamedTuple):
