@@ -81,13 +81,16 @@ def draw_pictures(app):
 
 def fill_tables(app, name, source):
     """Put the numbers of the result files where a page's comments ask for them."""
-    source[0] = tables.fill(source[0], HERE.parent / "results")
+    links = "../" * (1 + name.count("/")) + "results"
+    source[0] = tables.fill(source[0], HERE.parent / "results", links)
 
 
 def pages_with_tables(app, environment, added, changed, removed):
     """Read these again whenever the documentation is built: the results may have changed where the page has not."""
     return [
-        name for name in environment.found_docs if "<!-- table: " in Path(environment.doc2path(name)).read_text(encoding="utf-8")
+        name
+        for name in environment.found_docs
+        if re.search("<!-- (table|figure): ", Path(environment.doc2path(name)).read_text(encoding="utf-8"))
     ]
 
 

@@ -265,3 +265,20 @@ def test_markdown_aligns_numbers():
 def test_result_files_hold_no_bare_infinity(bearings):
     content = (bearings / "bearings" / "MDPF@epanechnikov.json").read_text()
     assert json.loads(content)["runs"][0]["metrics"]["nll"] == "Infinity"
+
+
+def test_figure_is_shown_where_it_is_drawn(tmp_path):
+    page = "<!-- figure: bearings/boxes.png All methods, compared -->\nold\n<!-- end -->\n"
+    assert "*Not drawn yet: All methods, compared.*" in tables.fill(page, tmp_path)
+    (tmp_path / "bearings").mkdir()
+    (tmp_path / "bearings" / "boxes.png").write_bytes(b"")
+    shown = tables.fill(page, tmp_path, "../results")
+    assert "\n![All methods, compared](../results/bearings/boxes.png)\n" in shown
+    assert "old" not in shown
+    assert tables.fill(shown, tmp_path, "../results") == shown
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_figures_of_the_documentation_are_shown_when_it_is_built(page):
+    for place in tables.FIGURE.finditer(page.read_text(encoding="utf-8")):
+        assert place[0].split("-->\n", 1)[1] == place[4], "leave the comments empty"

@@ -5,6 +5,8 @@ A page says where a table goes by a pair of comments, and what stands between th
     <!-- table: bearings -->
     <!-- end -->
 
+A figure that a study draws is shown in the same way: ``<!-- figure: bearings/boxes.png what it shows -->``.
+
 The README keeps what was written (``make tables``); the documentation is filled while it is built. Where a result file is missing
 the table says so, with the command that makes it.
 """
@@ -123,15 +125,17 @@ TABLES: dict[str, Callable[..., str]] = {
     "speed-growth": speed_tables.growth,
     "speed-cold-start": speed_tables.cold_start,
 }
+FIGURE = re.compile(r"(<!-- figure: (?P<path>[\w./@-]+) (?P<words>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- table: (?P<name>[\w-]+)(?P<rows>(?: [\w-]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def fill(text: str, results: Path) -> str:
-    r"""Write every table of a page where its comments stand.
+def fill(text: str, results: Path, links: str = "results") -> str:
+    r"""Write every table of a page where its comments stand, and show every figure that there is.
 
     Args:
         text: The page.
         results: The folder with the folders of results.
+        links: How the page reaches that folder.
 
     Example:
         >>> print(fill("<!-- table: growth -->\n<!-- end -->", Path("nowhere")))
@@ -149,7 +153,12 @@ def fill(text: str, results: Path) -> str:
             )
         return f"{place[1]}\n{TABLES[place['name']](results, *place['rows'].split())}\n\n{place[4]}"
 
-    return PLACE.sub(write, text)
+    def show(place: re.Match) -> str:
+        there = (results / place["path"]).is_file()
+        shown = f"![{place['words']}]({links}/{place['path']})" if there else f"*Not drawn yet: {place['words']}.*"
+        return f"{place[1]}\n{shown}\n\n{place[4]}"
+
+    return FIGURE.sub(show, PLACE.sub(write, text))
 
 
 def main(words: Sequence[str] | None = None) -> None:
