@@ -16,6 +16,7 @@ from mdpf.recipes import (
     bearings_kernels,
     bearings_panels,
     bearings_study,
+    house_modes,
     house_study,
     maze_panels,
     maze_study,
@@ -25,7 +26,7 @@ from mdpf.recipes import (
     variance,
 )
 from mdpf.report import bearings as bearings_figures
-from mdpf.report import events, maze_figures, progress, style
+from mdpf.report import events, house_figures, maze_figures, progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import timing as timing_figure
 from mdpf.report import toy as toy_figure
@@ -154,6 +155,10 @@ def _run_house_settings(folder: Path, choices: Choices) -> object:
     return _run_homes(folder, choices, house_study.Scope(settings=tuple(house_study.SETTINGS), default=False))
 
 
+def _run_house_modes(folder: Path, choices: Choices) -> object:
+    return _tell(house_modes.run(folder, device=choices.device, minutes=choices.minutes))
+
+
 def _run_homes(folder: Path, choices: Choices, scope: house_study.Scope) -> object:
     with _watching(choices, "house") as watch:
         outcome = house_study.run(
@@ -248,5 +253,6 @@ FIGURES = {
     "maze-panels": Reproduction(_run_maze_panels, maze_figures.draw_panels, folder="maze"),
     "house": Reproduction(_run_house, _draw_nothing),
     "house-settings": Reproduction(_run_house_settings, _draw_nothing, folder="house"),
+    "house-modes": Reproduction(_run_house_modes, house_figures.draw_modes, folder="house"),
     "panels": Reproduction(_run_panels, bearings_figures.draw_panels, folder="bearings"),
 }

@@ -123,6 +123,17 @@ def test_house_shows_means_and_spread_in_metres_beside_the_authors_numbers(tmp_p
     assert "*Not computed yet: LSTM, TG-PF" in table
 
 
+def test_starts_anywhere_are_listed_by_number_and_kept_out_of_the_main_table(tmp_path):
+    for count, success in ((3000, 0.75), (1000, 0.5)):
+        walks = [{"success": True, "difference": 0.1}, {"success": False, "difference": 0.3}]
+        metrics = [{"success": success, "share": 0.4}]
+        write(tmp_path / "house", "MDPF", metrics, setting=f"wide-start-anywhere-{count}", walks=walks)
+    table = tables.TABLES["house-anywhere"](tmp_path)
+    assert "| MDPF (wide) | 1,000 | 50% | 40% | 1 | 0.30 |" in table
+    assert table.index("1,000") < table.index("3,000")
+    assert tables.TABLES["house"](tmp_path).startswith("*Not computed yet")
+
+
 # --- The noise of gradients -----------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """The tables of the house study: means over walks with the spread between quartiles, as the paper has them, in metres."""
 
 from pathlib import Path
+from statistics import median
 
 from mdpf.evaluation.results import Result, load
 from mdpf.report.markdown import markdown, missing, origin
@@ -15,7 +16,7 @@ def house(results: Path, *methods: str) -> str:
     """Every method: mean and spread between quartiles over walks, median error, share of lost walks, the authors' numbers."""
     wanted = methods or ORDER
     found = [load(path) for path in sorted((results / "house").glob("[A-Z]*.json"))]
-    found = [result for result in found if result.method in wanted and "-start-" not in result.setting]
+    found = [result for result in found if result.method in wanted and "start-anywhere-" not in result.setting]
     absent = ", ".join(name for name in wanted if name not in {result.method for result in found})
     if not found:
         return missing(f"localisation in homes with {absent}", "mdpf reproduce house")
@@ -24,6 +25,24 @@ def house(results: Path, *methods: str) -> str:
     header = ["method", "NLL", "RMSE, m", "median RMSE, m", "lost", "heading RMSE", "NLL, authors", "RMSE, authors, m"]
     text = markdown(header, rows) + "\n\n" + origin(found)
     return text + ("\n\n" + missing(absent, "mdpf reproduce house") if absent else "")
+
+
+def anywhere(results: Path) -> str:
+    """How often one is found who started anywhere, by filter and number of particles; how alike the places of the failures look."""
+    found = [load(path) for path in sorted((results / "house").glob("[A-Z]*@*start-anywhere-*.json"))]
+    if not found:
+        return missing("starts anywhere in a home", "mdpf reproduce house-modes")
+    rows = []
+    for result in found:
+        setting, _, count = result.setting.rpartition("start-anywhere-")
+        name = result.method + (f" ({setting.strip('-')})" if setting else "")
+        failed = [walk["difference"] for walk in result.runs[0]["walks"] if not walk["success"]]
+        look = f"{median(failed):.2f}" if failed else ""
+        shares = [f"{result.metric(metric)[0]:.0%}" for metric in ("success", "share")]
+        rows.append((name, int(count), [*shares, str(len(failed)), look]))
+    rows.sort(key=lambda row: (row[1], row[0]))
+    header = ["filter", "particles", "found", "belief near the truth", "walks not found", "difference of their places, median"]
+    return markdown(header, [[name, f"{count:,}", *rest] for name, count, rest in rows]) + "\n\n" + origin(found)
 
 
 def _row(result: Result) -> list[str]:

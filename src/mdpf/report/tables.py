@@ -20,7 +20,7 @@ from statistics import median
 from mdpf.data.atomic import atomic
 from mdpf.evaluation.results import Result, load
 from mdpf.report import bearings_tables, maze_tables, speed_tables, speed_targets
-from mdpf.report.house_tables import house
+from mdpf.report.house_tables import anywhere, house
 from mdpf.report.markdown import markdown, missing, origin
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
 from mdpf.report.toy_tables import toy, toy_claims, toy_noise
@@ -109,6 +109,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "peaks": peaks,
     "growth": growth,
     "house": house,
+    "house-anywhere": anywhere,
     "toy": toy,
     "toy-noise": toy_noise,
     "toy-claims": toy_claims,
