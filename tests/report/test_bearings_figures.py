@@ -1,5 +1,7 @@
 """The figures of the bearings study draw what is there, and say what they draw."""
 
+import shutil
+import subprocess
 from dataclasses import asdict
 
 import numpy as np
@@ -145,3 +147,10 @@ def test_film_without_ffmpeg_says_so(wandering, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="Install it, or ask for a .gif."):
         animation.save(animation.render(wandering, 0, [0], pixels=100), tmp_path / "film.mp4")
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
+def test_film_is_an_mp4_that_can_be_decoded(wandering, tmp_path):
+    path = animation.save(animation.render(wandering, 0, pixels=201), tmp_path / "film.mp4", fps=5)
+    decoded = subprocess.run(["ffmpeg", "-i", str(path), "-f", "framehash", "-"], capture_output=True, text=True, check=True)
+    assert len([line for line in decoded.stdout.splitlines() if not line.startswith("#")]) == 3

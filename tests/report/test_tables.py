@@ -98,6 +98,19 @@ def test_headline_shows_default_settings_beside_the_authors_numbers(tmp_path):
     assert "*Not computed yet: LSTM, OT-PF, SR-PF" in table
 
 
+def test_outcome_has_a_column_for_every_study_and_a_row_for_every_method_there_is(tmp_path):
+    for nll in (6.0, 7.0, 8.0):
+        write(tmp_path / "maze", "MDPF", [{"nll_paper": nll}], setting=f"maze-{nll - 5:.0f}")
+    write(tmp_path / "maze", "TG-PF", [{"nll_paper": 9.0}], setting="maze-1")
+    assert cells(tables.TABLES["outcome"](tmp_path), "`ImportanceWeighted`") == ["MDPF", "7.00"]
+    numbers = {"nll_paper": 6.0, "rmse_paper": 3.5, "lost": 0.25}
+    write(tmp_path / "bearings", "TG-PF", [numbers, numbers | {"lost": 0.35}])
+    table = tables.TABLES["outcome"](tmp_path)
+    assert "| rule | method | bearings, NLL | RMSE | lost | mazes, NLL |" in table
+    assert cells(table, "`Discrete`") == ["TG-PF", "6.00", "3.50", "30%", ""]
+    assert "*Not computed yet: A-MDPF, TG-MDPF, IRG-MDPF, DIS-PF" in table
+
+
 def test_numbers_of_particles_have_columns_in_their_order(tmp_path):
     for count, nll in ((1000, 5.0), (50, 6.0)):
         write(tmp_path / "bearings", "MDPF", [{"nll": 1.0, "nll_paper": nll}], setting=f"n-{count}")

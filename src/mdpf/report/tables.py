@@ -22,6 +22,7 @@ from mdpf.evaluation.results import Result, load
 from mdpf.report import bearings_tables, maze_tables, speed_tables, speed_targets
 from mdpf.report.house_tables import anywhere, house
 from mdpf.report.markdown import markdown, missing, origin
+from mdpf.report.outcome_tables import outcome
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
 from mdpf.report.toy_tables import toy, toy_claims, toy_noise
 from mdpf.report.variance_tables import growth, peaks, variance
@@ -101,6 +102,7 @@ def _range(result: Result, name: str) -> str:
 TABLES: dict[str, Callable[..., str]] = {
     "headline": headline,
     "particles": particles,
+    "outcome": outcome,
     "bearings": bearings,
     "bearings-kernels": bearings_tables.kernels,
     "bearings-beyond": bearings_tables.beyond,
