@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from mdpf.models import Convolution, ImageEncoder, PReLU, stack_runs
+from mdpf.models.convolutions import one_by_one, side_by_side
 
 
 def grads(layer, x):
@@ -90,3 +91,12 @@ def test_an_image_of_another_size_is_refused():
         ImageEncoder(3, 56)(torch.zeros(2, 3, 57, 56))
     with pytest.raises(ValueError, match="one entry of pools for each of 3 convolutions, got 2"):
         ImageEncoder(3, 56, pools=(True, False))
+
+
+def test_runs_one_by_one_and_side_by_side_are_the_same(generator):
+    shapes = ((3, 4, 2, 6, 5), (3, 7, 2, 3, 3), (3, 7))
+    parts = [torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    found = [how(*parts) for how in (one_by_one, side_by_side)]
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+    for left, right in zip(*(torch.autograd.grad(value.sin().sum(), parts) for value in found), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-10)

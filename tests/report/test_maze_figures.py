@@ -64,7 +64,7 @@ def test_panels_show_walls_and_images(tmp_path):
     walk = mazes.mazes.task(1).split("evaluation", num_sequences=1, length=6)
     found = maze_panels.believe(filter, config, walk)
     assert len(found.scene["walls"]) == len(geometry.read(1).walls)
-    assert found.scene["extent"] == pytest.approx([-10.3, 10.3, -5.3, 5.3])
+    assert found.scene["extent"] == pytest.approx([-10.3, 10.3 + 20 / 3, -5.3, 5.3])
     (tmp_path / "panels").mkdir()
     beliefs.write(tmp_path / "panels" / "MDPF@maze-1.npz", found)
     figure = maze_figures.panels(tmp_path / "panels" / "MDPF@maze-1.npz", frames=(1, 5))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mdpf.benchmarks import bounds, density, house, inference, resampling, timing, training, variants
+from mdpf.benchmarks import bounds, density, house, inference, mazes, resampling, timing, training, variants
 from mdpf.benchmarks.sheet import Case, Sheet
 from mdpf.evaluation.measurements import Row
 
@@ -19,6 +19,7 @@ PARTS: dict[str, Callable[[torch.device], Iterator[Case]]] = {
     "bounds": bounds.cases,
     "methods": training.method_cases,
     "house": house.cases,
+    "mazes": mazes.cases,
     "growth": timing.growth_cases,
     "timing": timing.cases,
     "variants": variants.cases,

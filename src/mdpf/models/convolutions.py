@@ -36,16 +36,23 @@ class Convolution(nn.Module):
             return found.reshape(*x.shape[:-3], *found.shape[1:])
         runs, *batch = x.shape[:-3]
         images = x.reshape(runs, math.prod(batch), *x.shape[-3:])
-        if runs == 1 or not x.is_cuda:
-            # A processor takes up to four times as long for groups.
-            found = torch.stack(
-                [nn.functional.conv2d(*parts, padding=KERNEL // 2) for parts in zip(images, weight, bias, strict=True)]
-            )
-            return found.reshape(*x.shape[:-3], *found.shape[2:])
-        # Runs side by side as groups of channels.
-        grouped = images.transpose(0, 1).flatten(1, 2)
-        found = nn.functional.conv2d(grouped, weight.flatten(0, 1), bias.flatten(), padding=KERNEL // 2, groups=runs)
-        return found.unflatten(1, (runs, -1)).transpose(0, 1).reshape(runs, *batch, weight.shape[1], *x.shape[-2:])
+        # A processor takes up to four times as long for groups.
+        how = side_by_side if x.is_cuda and runs > 1 else one_by_one
+        return how(images, weight, bias).reshape(runs, *batch, weight.shape[1], *x.shape[-2:])
+
+
+def one_by_one(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Convolutions of several runs, one after the other: ``[R, n, in, h, w]`` to ``[R, n, out, h, w]``."""
+    runs = zip(images, weight, bias, strict=True)
+    return torch.stack([nn.functional.conv2d(*parts, padding=KERNEL // 2) for parts in runs])
+
+
+def side_by_side(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same with runs as groups of channels, in one convolution."""
+    runs = len(images)
+    grouped = images.transpose(0, 1).flatten(1, 2)
+    found = nn.functional.conv2d(grouped, weight.flatten(0, 1), bias.flatten(), padding=KERNEL // 2, groups=runs)
+    return found.unflatten(1, (runs, -1)).transpose(0, 1)
 
 
 class ImageEncoder(nn.Module):

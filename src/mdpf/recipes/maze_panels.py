@@ -33,7 +33,9 @@ def scene(config: Config) -> dict[str, Any]:
     placed = CONVENTIONS[config.conventions].states(maze, poses)[..., :2].flatten(1)
     right, top = placed[:, 2:].amax(0).tolist()
     walls = [[round(value, 4) for value in wall] for wall in placed.tolist()]
-    return {"walls": walls, "extent": [-right - 0.3, right + 0.3, -top - 0.3, top + 0.3]}
+    # On the right there is room for what the camera sees.
+    margin, width = 0.3, 2 * right
+    return {"walls": walls, "extent": [-right - margin, right + margin + width / 3, -top - margin, top + margin]}
 
 
 def run(folder: Path, *, data: Path | None = None, watch: Callable[[str], None] | None = None) -> list[Path]:
@@ -49,7 +51,10 @@ def run(folder: Path, *, data: Path | None = None, watch: Callable[[str], None] 
             if watch is not None:
                 watch(path.stem)
             filter, config = load_run(path)
-            walk = evaluation_data(config, data).take(slice(sequence, sequence + 1))
+            walks = evaluation_data(config, data)
+            # Whoever evaluates on fewer walks sees the last of them.
+            shown = min(sequence, walks.num_sequences - 1)
+            walk = walks.take(slice(shown, shown + 1))
             written.append(folder / "panels" / f"{path.stem}.npz")
             beliefs.write(written[-1], believe(filter, config, walk))
         if paths:

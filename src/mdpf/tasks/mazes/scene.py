@@ -20,6 +20,7 @@ EYE = 50.0  # Units above the floor.
 FIELD_OF_VIEW = math.radians(90)
 SIDE = 32  # Pixels.
 SAMPLES = 2
+PORTION = 8192
 
 
 def camera(maze: Maze, *, width: int = SIDE, height: int = SIDE, samples: int = SAMPLES) -> Camera:
@@ -42,7 +43,8 @@ def look(maze: Maze, poses: Tensor, *, view: Camera | None = None, depth: bool =
 
 def images(maze: Maze, poses: Tensor) -> Tensor:
     """What the camera of the task sees from poses ``[F, 3]``, as bytes ``[F, 32, 32, 3]``."""
-    return (255 * look(maze, poses).rgb).round().to(torch.uint8)
+    # In portions: floats take four times the memory of bytes.
+    return torch.cat([(255 * look(maze, part).rgb).round().to(torch.uint8) for part in poses.split(PORTION)])
 
 
 @lru_cache(maxsize=3)
