@@ -112,6 +112,23 @@ def test_heaviest_particles_are_kept_and_weigh_one():
     assert {tuple(row) for row in kept.particles[0, 0].tolist()} == {tuple(row) for row in many.particles[0, 0, 30:].tolist()}
 
 
+def test_losses_and_metrics_that_are_infinite_and_frames_that_do_not_exist_are_left_out(tmp_path):
+    history = [{"stage": "likelihood", "train": [value], "validation": [math.inf]} for value in (math.nan, 1.0, 2.0)]
+    checkpoint.save(tmp_path / "MDPF" / "likelihood.safetensors", {"best": torch.zeros(1)}, {"history": history})
+    for setting, values in (("default", [1.0, math.inf]), ("mse", [math.inf, math.inf])):
+        runs = [{"seed": seed, "metrics": {"nll": value, "lost": 0.0}} for seed, value in enumerate(values)]
+        result = Result("b", "MDPF", runs, {}, Provenance("mdpf", "abc", {}, "cpu", 1.0), setting)
+        write_json(tmp_path / result.file_name, asdict(result))
+    recorded = wandering()
+    valid = torch.ones(2, LENGTH, dtype=torch.bool)
+    valid[:, LENGTH - 3 :] = False
+    valid[1, 5:] = False
+    beliefs.write(tmp_path / "beliefs.npz", recorded._replace(data=recorded.data._replace(valid=valid)))
+    path = page.write(page.collect(tmp_path), tmp_path / "report.html", title="t")
+    (found,) = data_of(path)
+    assert [sequence["length"] for sequence in found["sequences"]] == [LENGTH - 3, 5]
+
+
 def test_truth_that_is_not_known_is_not_shown(tmp_path):
     beliefs.write(tmp_path / "beliefs.npz", wandering()._replace(data=None))
     found = page.collect(tmp_path)

@@ -48,9 +48,10 @@ def draw(found: list[History]) -> Figure:
         for panel, history in zip(panels, row, strict=False):
             epochs = np.arange(1, len(history.train) + 1)
             for values, colour, label in ((history.train, style.GREY, "training"), (history.validation, style.BLUE, "validation")):
-                shown = np.where(np.isfinite(values), values, np.nan)
-                panel.fill_between(epochs, np.nanmin(shown, 1), np.nanmax(shown, 1), color=colour, alpha=0.2, linewidth=0)
-                panel.plot(epochs, np.nanmedian(shown, 1), color=colour, label=label, marker="." if len(epochs) == 1 else "")
+                there = np.isfinite(values).any(1)
+                shown, when = np.where(np.isfinite(values), values, np.nan)[there], epochs[there]
+                panel.fill_between(when, np.nanmin(shown, 1), np.nanmax(shown, 1), color=colour, alpha=0.2, linewidth=0)
+                panel.plot(when, np.nanmedian(shown, 1), color=colour, label=label, marker="." if len(epochs) == 1 else "")
             title = history.stage if history.method == history.stage else f"{history.method}, {history.stage}"
             panel.set(title=title, xlabel="epoch")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))

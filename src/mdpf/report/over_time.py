@@ -24,8 +24,9 @@ def draw(beliefs: Beliefs, counts: Tensor) -> Figure:
     _bands(panels[0], _known(beliefs.ess, valid), "effective sample size")
     panels[0].set_ylim(0, 1.05 * beliefs.particles.shape[2])
     stride = -(-beliefs.length // counts.shape[1])
-    frames = np.arange(counts.shape[1]) * stride
     shown = _known(counts.float(), None if valid is None else valid[:, ::stride])
+    there = ~np.isnan(shown).all(0)
+    frames, shown = (np.arange(counts.shape[1]) * stride)[there], shown[:, there]
     panels[1].plot(frames, np.nanmean(shown, 0), color=style.BLUE, label="mean")
     several = np.nanmean(np.where(np.isnan(shown), np.nan, shown > 1), 0)
     share = panels[1].twinx()

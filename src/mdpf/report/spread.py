@@ -60,6 +60,11 @@ def draw(found: Sequence[Result]) -> Figure:
     for panel, name in zip(panels, names, strict=True):
         for place, result in enumerate(reversed(shown)):
             values = np.array(result.metric(name), dtype=float)
+            if not np.isfinite(values).all():
+                panel.annotate("∞", (1, place), xycoords=("axes fraction", "data"), ha="right", va="center")
+                values = values[np.isfinite(values)]
+            if not len(values):
+                continue
             colour = style.METHOD_COLOURS.get(result.method, style.BLUE)
             spread = np.linspace(-0.18, 0.18, len(values)) if len(values) > 1 else np.zeros(1)
             panel.plot(values, place + spread, "o", color=colour, markersize=3.5, alpha=0.75, markeredgewidth=0)
