@@ -86,6 +86,7 @@ def test_page_holds_numbers_and_asks_for_nothing_outside_itself(folder):
     path = page.write(page.collect(folder), folder / "report.html", title="A <run> & more")
     text = path.read_text()
     assert "<title>A &lt;run&gt; &amp; more</title>" in text
+    assert "2 results, 1 stage of training, 1 file of beliefs" in text
     assert "7.00 (6.00 to 8.00)" in text
     assert "mdpf train &lt;this&gt;" in text
     outside = re.findall(r'(?:src|href)="(?!data:)([^"]*)"|url\(([^)]*)\)|@import|fetch\(|XMLHttpRequest|import\(', text)

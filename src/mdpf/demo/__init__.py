@@ -25,7 +25,7 @@ CARS = 200
 PARTICLES = 25
 SHOWN = 4  # Cars whose beliefs are kept for the report.
 FRAMES = range(60)
-PRESET = "quick"
+PRESET = "demo"
 
 Tell = Callable[[str], object]
 Bars = Callable[[], AbstractContextManager[fit.Watch]]

@@ -35,12 +35,13 @@ from mdpf.training.stages import Cosine, Plateau
 PRESETS = {
     "paper": Preset(5e-4, 5e-4, 0.1, 800, 400, 1e-4, 800, Plateau()),
     "fast": Preset(2e-3, 2e-3, 0.5, 100, 30, 1e-3, 20, Cosine()),
+    "demo": Preset(6e-3, 6e-3, 0.5, 24, 4, 4e-3, 1, Cosine()),
     "quick": Preset(4e-3, 4e-3, 0.5, 12, 4, 2e-3, 3, Cosine()),
     "long": Preset(2e-3, 2e-3, 0.5, 60, 10, 5e-3, 10, Cosine()),
 }
 
 # The width of networks, where it is not the paper's: on a processor a wider layer takes no longer, and learns in fewer steps.
-WIDTHS = {"quick": 32}
+WIDTHS = {"demo": 32, "quick": 32}
 
 # The kernel of positions, in a posterior and of the initial particles; that of headings is always von Mises.
 KERNELS: dict[str, Family] = {"gaussian": Gaussian, "epanechnikov": Epanechnikov, "biweight": Biweight}
@@ -66,7 +67,7 @@ class Sizes(NamedTuple):
     evaluation: int = 5000
 
 
-SIZES = {"paper": Sizes(), "fast": Sizes(), "quick": Sizes(2000, 500, 500), "long": Sizes()}
+SIZES = {"paper": Sizes(), "demo": Sizes(1000, 200, 200), "fast": Sizes(), "quick": Sizes(2000, 500, 500), "long": Sizes()}
 
 
 @dataclass(frozen=True)

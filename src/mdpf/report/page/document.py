@@ -69,8 +69,8 @@ def _part(name: str) -> str:
 
 
 def _subtitle(content: Content) -> str:
-    kinds = ("results", "stages of training", "files of beliefs")
-    return ", ".join(f"{len(found)} {kind}" for kind, found in zip(kinds, content, strict=True) if found)
+    kinds = (("result", "results"), ("stage of training", "stages of training"), ("file of beliefs", "files of beliefs"))
+    return ", ".join(f"{len(found)} {kind[len(found) > 1]}" for kind, found in zip(kinds, content, strict=True) if found)
 
 
 def _data(content: Content) -> str:
