@@ -35,9 +35,9 @@ from mdpf.training.stages import Cosine, Plateau
 PRESETS = {
     "paper": Preset(5e-4, 5e-4, 0.1, 800, 400, 1e-4, 800, Plateau()),
     "fast": Preset(2e-3, 2e-3, 0.5, 100, 30, 1e-3, 20, Cosine()),
-    "demo": Preset(6e-3, 6e-3, 0.5, 24, 4, 4e-3, 1, Cosine()),
     "quick": Preset(4e-3, 4e-3, 0.5, 12, 4, 2e-3, 3, Cosine()),
     "long": Preset(2e-3, 2e-3, 0.5, 60, 10, 5e-3, 10, Cosine()),
+    "demo": Preset(6e-3, 6e-3, 0.5, 24, 4, 4e-3, 1, Cosine()),
 }
 
 # The width of networks, where it is not the paper's: on a processor a wider layer takes no longer, and learns in fewer steps.
