@@ -236,6 +236,24 @@ def test_toy_judges_the_claims_by_what_was_measured(toy):
     assert "67 times as noisy" in tables.TABLES["toy-claims"](toy)
 
 
+def test_toy_calls_scattered_what_ends_anywhere(toy):
+    """A spread of its own must not make a method agree with everybody."""
+    path = toy / "toy" / "IRG.json"
+    content = json.loads(path.read_text())
+    for run, end in zip(content["runs"], (-1e6, 1e6), strict=True):
+        for name in toy_numbers.PARAMETERS:
+            run["history"][name] = [0.5] * 20 + [end] * 10
+        for name in toy_numbers.GRADIENTS:
+            run["history"][name] = [1.0] * 20 + ["NaN"] * 9 + [1.0]
+    path.write_text(json.dumps(content))
+    assert cells(tables.toy(toy), "`c1`")[-1] == "-1e+06 to 1e+06"
+    assert cells(tables.toy_noise(toy), "IRG-PF")[:3] == ["all scattered", "all scattered", "mostly not finite"]
+    assert cells(tables.toy_noise(toy), "TG-PF")[0] == "`c1`, 5.0 spreads"
+    text = tables.TABLES["toy-claims"](toy)
+    assert cells(text, "IRG finds no parameter") == ["8 of 8 end elsewhere", "yes"]
+    assert cells(text, "gradients of IRG are unstable") == ["most of them are not finite", "yes"]
+
+
 # --- Filling pages --------------------------------------------------------------------------------------------------------------
 
 

@@ -71,10 +71,10 @@ def updates(console: Console, names: Sequence[str], total: int) -> Iterator[Call
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as bars:
-        tasks = {name: bars.add_task(name, total=total, loss=float("nan"), start=False) for name in names}
+        tasks = {name: bars.add_task(name, total=total, loss=float("nan"), start=False, visible=False) for name in names}
 
         def watch(name: str, update: int, loss: Tensor) -> None:
             bars.start_task(tasks[name])
-            bars.update(tasks[name], completed=update, loss=float(loss.median()))
+            bars.update(tasks[name], completed=update, loss=float(loss.median()), visible=True)
 
         yield watch

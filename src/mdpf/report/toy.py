@@ -17,7 +17,10 @@ NAMES = {"exact": "mixture Kalman filter", "IWSG": "IWSG-PF", "TG": "TG-PF", "IR
 
 @style.styled
 def draw(folder: str | Path, parameters: Sequence[str] = PARAMETERS) -> Figure:
-    """Draw the values above and their gradients below; lines are medians over seeds, bands their range."""
+    """Draw the values above and their gradients below; lines are medians over seeds, bands their range.
+
+    The band of a method ends where its seeds part for good.
+    """
     results = {name: load(Path(folder) / f"{name}.json") for name in ("IRG", "TG", "IWSG", "exact")}
     figure = style.figure(height=1.45 * 2 * ((len(parameters) + 3) // 4))
     columns = min(4, len(parameters))
@@ -26,13 +29,13 @@ def draw(folder: str | Path, parameters: Sequence[str] = PARAMETERS) -> Figure:
     truth = _truth(results["exact"])
     for index, parameter in enumerate(parameters):
         value, gradient = axes[2 * (index // columns), index % columns], axes[2 * (index // columns) + 1, index % columns]
+        centre, reach = truth[parameter], 1.6 * abs(results["exact"].runs[0]["history"][parameter][0] - truth[parameter])
         for method, result in results.items():
             steps = np.arange(len(result.runs[0]["history"]["loss"])) * result.config["record_every"]
-            _band(value, steps, _histories(result, parameter), COLOURS[method])
+            _band(value, steps, _histories(result, parameter), COLOURS[method], widest=2 * reach)
             _band(gradient, steps, _histories(result, _gradient_name(parameter)), COLOURS[method])
         value.axhline(truth[parameter], color=style.GREY, linewidth=0.8, linestyle=":")
         value.set_title(f"${parameter[0]}_{parameter[1]}$" if len(parameter) == 2 else f"${parameter}$")
-        centre, reach = truth[parameter], 1.6 * abs(results["exact"].runs[0]["history"][parameter][0] - truth[parameter])
         value.set_ylim(centre - reach, centre + reach)
         gradient.set_yscale("symlog", linthresh=1.0)
     for row in range(rows):
@@ -49,8 +52,12 @@ def _histories(result: Result, name: str) -> np.ndarray:
     return np.array([run["history"][name] for run in result.runs], dtype=float)
 
 
-def _band(axes: Axes, steps: np.ndarray, values: np.ndarray, colour: str) -> None:
-    axes.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.2, linewidth=0)
+def _band(axes: Axes, steps: np.ndarray, values: np.ndarray, colour: str, widest: float = np.inf) -> None:
+    """The range of the seeds, as long as it is narrower than the panel, and their median."""
+    low, high = values.min(0), values.max(0)
+    # Once the seeds have parted they part for good: the band ends there.
+    together = np.logical_and.accumulate(high - low < widest)
+    axes.fill_between(steps, low, high, where=together, color=colour, alpha=0.2, linewidth=0)
     axes.plot(steps, np.median(values, 0), color=colour)
 
 

@@ -34,23 +34,38 @@ def spread(values: Sequence[float]) -> float:
     return stdev(finite) if len(finite) > 1 else 0.0
 
 
+def scattered(result: Result, name: str) -> bool:
+    """Whether the seeds end further from each other than the whole way was from start to truth: then they found nothing."""
+    start, truth = (named(result.config[which])[name] for which in ("start", "truth"))
+    here = ends(result, name)
+    return not all(math.isfinite(value) for value in here) or spread(here) > abs(truth - start)
+
+
 def distances(result: Result, goals: dict[str, list[float]]) -> Numbers:
-    """How far the mean of each parameter is from that of its goal, in spreads: the root of the summed variances over seeds."""
+    """How far the mean of each parameter is from that of its goal, in spreads: the root of the summed variances over seeds.
+
+    It is infinite where the seeds are scattered, whose own spread would make everything near.
+    """
     found = {}
     for name, goal in goals.items():
         here = ends(result, name)
         unit = math.hypot(spread(here), spread(goal))
-        found[name] = abs(mean(here) - mean(goal)) / unit if unit else math.inf
+        found[name] = math.inf if scattered(result, name) or not unit else abs(mean(here) - mean(goal)) / unit
     return found
 
 
 def gradient_noise(result: Result) -> Numbers:
-    """The standard deviation of every gradient over the last third of training, the median over seeds."""
+    """The standard deviation of every gradient over the last third of training, the median over seeds.
 
-    def last_third(values: list[float]) -> list[float]:
-        return values[2 * len(values) // 3 :]
+    It is infinite where most of the gradients are not finite.
+    """
 
-    return {name: median(spread(last_third(run["history"][name])) for run in result.runs) for name in GRADIENTS}
+    def noise(values: list[float]) -> float:
+        last_third = values[2 * len(values) // 3 :]
+        finite = sum(math.isfinite(value) for value in last_third)
+        return spread(last_third) if 2 * finite > len(last_third) else math.inf
+
+    return {name: median(noise(run["history"][name]) for run in result.runs) for name in GRADIENTS}
 
 
 def updates_to_half_way(result: Result) -> Numbers:

@@ -6,7 +6,17 @@ from statistics import mean, median
 
 from mdpf.evaluation.results import Result
 from mdpf.report.markdown import load_if_there, markdown, missing, origin, short
-from mdpf.report.toy_numbers import PARAMETERS, Numbers, distances, ends, gradient_noise, named, spread, updates_to_half_way
+from mdpf.report.toy_numbers import (
+    PARAMETERS,
+    Numbers,
+    distances,
+    ends,
+    gradient_noise,
+    named,
+    scattered,
+    spread,
+    updates_to_half_way,
+)
 
 TOY = ("exact", "IWSG", "TG", "IRG")
 NAMES = {"exact": "mixture Kalman filter", "IWSG": "IWSG-PF", "TG": "TG-PF", "IRG": "IRG-PF"}
@@ -23,9 +33,16 @@ def toy(results: Path) -> str:
     rows = []
     for name in PARAMETERS:
         last = [ends(result, name) for result in found.values()]
-        cells = [f"{mean(values):.3g} ± {spread(values):.2g}" for values in last]
+        # What is scattered is told by its range of seeds, of which a mean means nothing.
+        cells = [
+            f"{min(values):.2g} to {max(values):.2g}" if scattered(result, name) else f"{mean(values):.3g} ± {spread(values):.2g}"
+            for result, values in zip(found.values(), last, strict=True)
+        ]
         rows.append([f"`{name}`", f"{truth[name]:.3g}", f"{start[name]:.3g}", *cells])
-    note = f"\n\n*Mean and standard deviation over {len(found['exact'].runs)} seeds.* " + origin(list(found.values()))
+    note = (
+        f"\n\n*Mean and standard deviation over {len(found['exact'].runs)} seeds; their range where they are scattered.* "
+        + origin(list(found.values()))
+    )
     return markdown(["parameter", "truth", "start", *[NAMES[name] for name in found]], rows) + note
 
 
@@ -44,7 +61,7 @@ def toy_noise(results: Path) -> str:
                 NAMES[method],
                 "" if method == "exact" else _furthest(distances(result, _goals(found))),
                 _furthest(distances(result, truth)),
-                f"{short(min(noise))} to {short(max(noise))}",
+                f"{short(min(noise))} to {short(max(noise))}" if math.isfinite(max(noise)) else "mostly not finite",
                 f"{_updates(needed[fastest])} (`{fastest}`) to {_updates(needed[slowest])} (`{slowest}`)",
                 f"{sum(run['metrics'].get('skipped', 0) for run in result.runs):.0f}",
             ]
@@ -69,7 +86,11 @@ def toy_claims(results: Path) -> str:
         ["IWSG ends where the mixture Kalman filter ends", f"furthest: {_furthest(away['IWSG'])}", _all(away["IWSG"], near=True)],
         ["TG finds neither `c1` nor `c2`", f"{shown} spreads away", _all(offsets, near=False)],
         ["IRG finds no parameter", f"{lost} of {len(PARAMETERS)} end elsewhere", _all(away["IRG"], near=False)],
-        ["gradients of IRG are unstable", f"{short(noise)} times as noisy as those of IWSG", "yes" if noise > FACTOR else "no"],
+        [
+            "gradients of IRG are unstable",
+            f"{short(noise)} times as noisy as those of IWSG" if math.isfinite(noise) else "most of them are not finite",
+            "yes" if noise > FACTOR else "no",
+        ],
         [
             "IWSG is faster than TG",
             f"TG needs {short(slower)} times as many updates to half way",
@@ -77,7 +98,8 @@ def toy_claims(results: Path) -> str:
         ],
     ]
     note = (
-        f"*Elsewhere: more than {APART:.0f} spreads from where the mixture Kalman filter ends. Ratios: the median over parameters.*"
+        f"*Elsewhere: more than {APART:.0f} spreads from where the mixture Kalman filter ends, or scattered over more than the way "
+        "from start to truth. Ratios: the median over parameters.*"
     )
     return markdown(["the paper says", "measured with our values", "holds"], rows) + "\n\n" + note
 
@@ -108,7 +130,10 @@ def _ratio(value: float, reference: float) -> float:
 
 
 def _furthest(away: Numbers) -> str:
+    lost = [name for name in away if math.isinf(away[name])]
     worst = max(away, key=lambda name: away[name])
+    if lost:
+        return "all scattered" if len(lost) == len(away) else f"{len(lost)} of {len(away)} scattered"
     return f"`{worst}`, {short(away[worst])} spreads"
 
 
