@@ -71,3 +71,21 @@ def track(
     )
     beliefs.write(out, found)
     OUT.print(f"Wrote {out}: {found.num_sequences} sequences of {found.length} frames.", highlight=False)
+
+
+@app.command()
+def export(
+    run: RUN,
+    out: Annotated[Path, typer.Option(help="The program to write: .pt2 for torch.export, .onnx for ONNX runtimes.")],
+    particles: Annotated[int | None, typer.Option(help="How many it has; as many as in training by default.", min=1)] = None,
+) -> None:
+    """Write the step of a trained run as a program for other runtimes."""
+    from mdpf.recipes import runs
+    from mdpf.tracking import export as exporting
+
+    description = exporting.export(runs.load(run), out, num_particles=particles)
+    OUT.print(f"Wrote {out}.", highlight=False)
+    for name, entry in description["inputs"].items():
+        drawn = f", {entry['draw']} random numbers" if "draw" in entry else ""
+        OUT.print(f"  in: {name} {entry['dtype']} {entry['shape']}{drawn}", highlight=False, markup=False)
+    OUT.print(f"  out: {', '.join(description['outputs'])}", highlight=False, markup=False)
