@@ -262,6 +262,15 @@ def test_a_device_too_old_for_triton_is_told(monkeypatch):
         assert not availability.fused_is_available(torch.device("cuda", 62))
 
 
+def test_the_compiler_takes_the_answer_for_a_constant_and_is_not_imported_for_it():
+    def other(device):
+        return False
+
+    assert vars(torch.compiler.assume_constant_result(other)) == vars(availability.fused_is_available)
+    command = "import sys, mdpf; print('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
 def test_operators_are_declared_as_they_behave(generator):
     kernel = Product((Gaussian(torch.ones(2)), VonMises(torch.ones(1))))
     x, locs, log_weights = make(generator, kernel, (2,), dtype=torch.float32)

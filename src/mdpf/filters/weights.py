@@ -1,12 +1,12 @@
 """Weights: how scores change them, and how unequal they are."""
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from mdpf.ops import log_sum_exp
+from mdpf.ops.logsumexp import LOWEST_EXPONENT
 
 
 class Reweighted(NamedTuple):
@@ -32,15 +32,14 @@ def reweight(log_weights: Tensor, scores: Tensor) -> Reweighted:
     """
     joint = log_weights + scores
     joint = torch.where(joint < torch.inf, joint, -torch.inf)
-    log_evidence = log_sum_exp(joint)
-    degenerate = log_evidence == -torch.inf
-    updated = joint - torch.where(degenerate, 0.0, log_evidence).unsqueeze(-1)
-    total = log_sum_exp(log_weights).unsqueeze(-1)
+    degenerate = joint.detach().amax(-1, keepdim=True) == -torch.inf
     # Importance weights can vanish altogether; then nothing is left to carry on but the particles.
-    carried = torch.where(total > -torch.inf, log_weights - total, -math.log(log_weights.shape[-1]))
-    return Reweighted(torch.where(degenerate.unsqueeze(-1), carried, updated), log_evidence, degenerate)
+    carried = torch.where(log_weights.detach().amax(-1, keepdim=True) > -torch.inf, log_weights, 0.0)
+    chosen = torch.where(degenerate, carried, joint)
+    total, degenerate = log_sum_exp(chosen), degenerate.squeeze(-1)
+    return Reweighted(chosen - total.unsqueeze(-1), torch.where(degenerate, -torch.inf, total), degenerate)
 
 
 def effective_sample_size(log_weights: Tensor) -> Tensor:
     r"""The number of equally weighted particles worth as much, :math:`1 / \sum_i w_i^2`: ``[*batch]``."""
-    return (-log_sum_exp(2 * log_weights)).exp()
+    return (2 * log_weights).clamp_min(LOWEST_EXPONENT).exp().sum(-1).reciprocal()

@@ -13,10 +13,13 @@ from mdpf.checks import MdpfWarning
 OLDEST_CAPABILITY = (8, 0)
 
 
-@torch.compiler.assume_constant_result
 def fused_is_available(device: torch.device) -> bool:
     """Ask once per device; the answer cannot change while a program runs."""
     return _ask(device)
+
+
+# What ``torch.compiler.assume_constant_result`` does, without importing the compiler: that takes a second.
+setattr(fused_is_available, "_dynamo_marked_constant", True)  # noqa: B010 - functions have no such attribute
 
 
 # By itself: a compiler looks through a cache, and would not take what is behind it for a constant.

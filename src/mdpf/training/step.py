@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
-from torch._dynamo import config as dynamo_config
 from torch.func import functional_call
 
 from mdpf import noise, trees
@@ -219,6 +218,9 @@ class StepInPlace:
             self._draws[is_first] = (len(generator) if isinstance(generator, noise.Recorder) else 0) - before
             return found
         drawn = generator.take(self._draws[is_first])
+        # Only here: importing the compiler takes a second.
+        from torch._dynamo import config as dynamo_config
+
         # Every training of a process compiles this same method, for a filter of its own: that is no reason to give up.
         with dynamo_config.patch(recompile_limit=MOST_PROGRAMS, accumulated_recompile_limit=MOST_PROGRAMS):
             return self._compiled(self.values, self._normal(belief, is_first), feature, action, observed, drawn)
