@@ -86,8 +86,8 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         load(tmp_path / "other.json")
 
 
-def test_rows_are_medians_with_quartiles(tmp_path):
-    sample = measure.Sample([0.004, 0.001, 0.002, 0.003], [0.002, 0.002, 0.002, 0.002])
+def test_rows_are_medians_and_the_least_of_the_processor_with_quartiles(tmp_path):
+    sample = measure.Sample([0.004, 0.001, 0.002, 0.003], [0.002, 0.003, 0.004, 0.003])
     wall, processor = time_rows("speed", CPU, {}, sample)
     assert (wall.value, wall.unit) == (pytest.approx(2.5), "ms")
     assert wall.spread == pytest.approx([1.75, 3.25])

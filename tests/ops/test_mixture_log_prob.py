@@ -255,6 +255,31 @@ def test_a_device_without_triton_is_told_once(monkeypatch):
         assert not availability.fused_is_available(device)
 
 
+def test_little_memory_makes_blocks_smaller_and_is_told_once(generator, monkeypatch):
+    kernel = Product((Gaussian(_positive(generator, 2)), VonMises(_positive(generator, 1))))
+    parameters = [kernel.parts[0].scale, kernel.parts[1].concentration]
+    arguments = (*make(generator, kernel, (3,), m=40, n=50), kernel, parameters)
+    expected = outcome_and_gradients("blockwise", *arguments)
+    plain, refused = torch.empty, []
+
+    def empty(size, **options):
+        if isinstance(size, int) and size > 200:
+            refused.append(size)
+            raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+        return plain(size, **options)
+
+    blocks._tell_of_little_memory.cache_clear()
+    monkeypatch.setattr("mdpf.ops.blocks.torch.empty", empty)
+    with pytest.warns(MdpfWarning, match="little memory on cpu") as caught:
+        found = outcome_and_gradients("blockwise", *arguments)
+    assert refused
+    assert len(caught) == 1
+    assert_agreement(found, expected, 1e-12)
+    monkeypatch.setattr("mdpf.ops.blocks.torch.empty", lambda size, **options: plain(-1))
+    with pytest.raises(RuntimeError, match="negative"):
+        outcome_and_gradients("blockwise", *arguments)
+
+
 def test_a_device_too_old_for_triton_is_told(monkeypatch):
     monkeypatch.setattr(availability.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))

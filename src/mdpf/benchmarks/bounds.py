@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import torch
 
 from mdpf.benchmarks.inference import Online
-from mdpf.benchmarks.measure import repeat, synchronize, threads
+from mdpf.benchmarks.measure import repeat, synchronize
 from mdpf.benchmarks.resampling import RADII, make_step
 from mdpf.benchmarks.sheet import Case
 from mdpf.benchmarks.training import prepare
 from mdpf.evaluation.measurements import Row
 from mdpf.recipes import bearings
 from mdpf.recording import capture, own_stream
+from mdpf.training.threads import threads
 
 CALLS = 1000
 COPIED = {"cpu": 2**24, "cuda": 2**28}  # Numbers, far beyond any cache.

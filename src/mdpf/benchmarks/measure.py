@@ -3,8 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -87,14 +86,3 @@ def peak_memory(function: Callable[[], object], device: torch.device) -> int:
     changes = [(event.start_ns(), event.nbytes()) for event in results.events() if event.name() == "[memory]"]
     held = accumulate(change for _, change in sorted(changes))
     return max(held, default=0)
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads on the processor."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from mdpf.benchmarks.measure import peak_memory, repeat, threads
+from mdpf.benchmarks.measure import peak_memory, repeat
 from mdpf.benchmarks.sheet import Case, memory_row, time_rows
 from mdpf.evaluation.measurements import Row
 from mdpf.kernels import Gaussian, Product, VonMises
 from mdpf.mixture import Mixture
 from mdpf.resamplers import ImportanceWeighted
+from mdpf.training.threads import threads
 
 BATCH = 64
 COUNTS = (25, 100, 500, 2000)

@@ -75,16 +75,17 @@ class Sheet:
 
 
 def time_rows(name: str, device: torch.device, params: dict[str, Any], sample: Sample, note: str = "") -> list[Row]:
-    """The time of something in milliseconds; on a processor also what it took of it, whoever else was there."""
+    """The time of something in milliseconds, the median; on a processor also the least it took of that.
 
-    def row(values: list[float], unit: str) -> Row:
-        milliseconds = sorted(1e3 * value for value in values)
-        middle = len(milliseconds) // 2
-        median = (milliseconds[middle] + milliseconds[-1 - middle]) / 2
-        return Row(name, device.type, params, median, unit, quartiles(milliseconds), note)
-
-    rows = [row(sample.wall, "ms")]
-    return [*rows, row(sample.processor, "ms of processor")] if device.type == "cpu" else rows
+    Whoever else is on the machine only adds to it: a processor's time is less disturbed than the clock, and its least value least.
+    """
+    wall, processor = (sorted(1e3 * seconds for seconds in values) for values in sample)
+    middle = len(wall) // 2
+    median = (wall[middle] + wall[-1 - middle]) / 2
+    rows = [Row(name, device.type, params, median, "ms", quartiles(wall), note)]
+    if device.type == "cpu":
+        rows.append(Row(name, device.type, params, processor[0], "ms of processor", quartiles(processor), note))
+    return rows
 
 
 def memory_row(name: str, device: torch.device, params: dict[str, Any], size: int) -> Row:

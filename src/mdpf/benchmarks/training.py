@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from mdpf.benchmarks.measure import peak_memory, repeat, synchronize, threads
+from mdpf.benchmarks.measure import peak_memory, repeat, synchronize
 from mdpf.benchmarks.sheet import Case, memory_row, time_rows
 from mdpf.evaluation.measurements import Row
 from mdpf.recipes import bearings
@@ -24,6 +24,7 @@ from mdpf.training import adam
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
 from mdpf.training.step import Execution, Update
+from mdpf.training.threads import threads
 
 RUNS = {"cuda": (1, 11, 55), "cpu": (1, 11)}
 RUNS_OF_METHODS = {"cuda": 11, "cpu": 1}

@@ -13,7 +13,7 @@ class Row(NamedTuple):
         name: What was measured.
         device: ``"cpu"`` or ``"cuda"``; the file says which.
         params: The choices behind it.
-        value: The median, or the only value; not a number where it could not be measured.
+        value: The median, the least (of a processor's time) or the only one; not a number where it could not be measured.
         unit: Of the value.
         spread: The quartiles.
         note: Why there is no value, or what belongs to it.

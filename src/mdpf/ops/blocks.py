@@ -1,10 +1,14 @@
 """Walk over all pairs of queries and components, a block that fits into the cache at a time."""
 
+import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from mdpf.checks import MdpfWarning
 
 # Pairs in a block of single precision; of double precision, half as many. On a CPU two matrices of that size should stay in the
 # second-level cache; on a CUDA device, where this way is only the fallback, a block has to fill the device.
@@ -16,6 +20,19 @@ class Block(NamedTuple):
 
     batch: slice
     rows: slice
+
+
+def _is_of_memory(error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "memory" in str(error)
+
+
+@cache
+def _tell_of_little_memory(device: torch.device) -> None:
+    warnings.warn(
+        f"mixture_log_prob finds little memory on {device} and works in smaller blocks: slower, with the same numbers.",
+        MdpfWarning,
+        stacklevel=2,
+    )
 
 
 class Buffers:
@@ -31,10 +48,18 @@ class Buffers:
         self._shape = batch, rows, columns = shape
         budget = PAIRS_PER_BLOCK.get(device.type, PAIRS_PER_BLOCK["cpu"])
         budget = budget * torch.float32.itemsize // max(dtype.itemsize for dtype in dtypes)
-        self._high = max(1, min(budget // max(1, columns), rows))
-        self._deep = max(1, min(budget // max(1, rows * columns), batch))
-        size = self._deep * self._high * columns
-        self._memory = [torch.empty(size, dtype=dtype, device=device) for dtype in dtypes]
+        while True:
+            self._high = max(1, min(budget // max(1, columns), rows))
+            self._deep = max(1, min(budget // max(1, rows * columns), batch))
+            size = self._deep * self._high * columns
+            try:
+                self._memory = [torch.empty(size, dtype=dtype, device=device) for dtype in dtypes]
+                return
+            except RuntimeError as error:  # On a CUDA device an OutOfMemoryError; a processor has none of its own.
+                budget = size // 4
+                if not _is_of_memory(error) or budget < columns:
+                    raise
+                _tell_of_little_memory(device)
 
     def walk(self) -> Iterator[Block]:
         """Visit every block once."""

@@ -21,6 +21,7 @@ from mdpf.training.fingerprint import fingerprint
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Stage
 from mdpf.training.step import PREPARING, Execution, Judgement, Update, choose
+from mdpf.training.threads import threads, worthwhile
 
 # Writing a checkpoint is long if it takes more than so many seconds; then this many times as long passes before the next.
 LONG_WRITE, SPARING = 1.0, 10.0
@@ -110,7 +111,8 @@ def fit(
     notes = _Notes(recipe, path, watch, strict)
     if state.goes_on(stage):
         # The stream is this call's own, as recording needs.
-        with own_stream(device):
+        counts = (num_runs, min(stage.batch, train.num_sequences), flat.values.shape[1])
+        with own_stream(device), threads(worthwhile(*counts)):
             _train(filter, flat, stage, state, train, validation, seed, execution, notes, until or Deadline())
     flat.values.copy_(state.best)
     learning = sum(epoch["seconds"] for epoch in state.history)
