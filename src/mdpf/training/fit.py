@@ -111,8 +111,9 @@ def fit(
     notes = _Notes(recipe, path, watch, strict)
     if state.goes_on(stage):
         # The stream is this call's own, as recording needs.
-        counts = (num_runs, min(stage.batch, train.num_sequences), flat.values.shape[1])
-        with own_stream(device), threads(worthwhile(*counts)):
+        size = (num_runs, min(stage.batch, train.num_sequences), flat.values.shape[1])
+        count = worthwhile(*size) if device.type == "cpu" else torch.get_num_threads()
+        with own_stream(device), threads(count):
             _train(filter, flat, stage, state, train, validation, seed, execution, notes, until or Deadline())
     flat.values.copy_(state.best)
     learning = sum(epoch["seconds"] for epoch in state.history)
