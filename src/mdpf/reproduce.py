@@ -46,6 +46,7 @@ class Choices(NamedTuple):
         jobs: How many parts to compute at once, where there are several.
         work: The folder for what is needed to go on.
         methods: Which methods, where a figure compares several; ``None`` for all of them.
+        recordings: A folder with published recordings, to be used in place of what is rendered here.
     """
 
     seeds: int | None = None
@@ -55,6 +56,7 @@ class Choices(NamedTuple):
     jobs: int | None = None
     work: Path = Path("runs")
     methods: tuple[str, ...] | None = None
+    recordings: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ def _run_kernels(folder: Path, choices: Choices) -> object:
 
 
 def _run_maze(folder: Path, choices: Choices) -> object:
+    # On the published recordings everything is as it was published: scales, actions, and how far one moves between frames.
+    published = {"recordings": str(choices.recordings), "conventions": "original", "bound": (7.0, 7.0, 1.0, 1.0)}
     with _watching(choices, "maze") as watch:
         outcome = maze_study.run(
             folder,
@@ -139,6 +143,7 @@ def _run_maze(folder: Path, choices: Choices) -> object:
             minutes=choices.minutes,
             jobs=choices.jobs,
             watch=watch,
+            **({} if choices.recordings is None else published),
         )
     return _tell(outcome)
 

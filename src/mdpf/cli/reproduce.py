@@ -22,6 +22,9 @@ def reproduce_figure(
     jobs: Annotated[int | None, typer.Option(help="How many methods to train at once.", min=1)] = None,
     methods: Annotated[str | None, typer.Option(help="Only these methods, in this order: MDPF,TG-PF.")] = None,
     work: Annotated[Path, typer.Option(help="The folder for checkpoints.")] = Path("runs"),
+    recordings: Annotated[
+        Path | None, typer.Option(help="A folder with nav01_train.npz and so on: published walks in place of rendered ones.")
+    ] = None,
     unpack: Annotated[Path | None, typer.Option(help="Go on from what --pack wrote on another machine.")] = None,
     pack: Annotated[Path | None, typer.Option(help="Write all that is needed to go on elsewhere into this file.")] = None,
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw from the results there are; compute nothing.")] = False,
@@ -39,7 +42,7 @@ def reproduce_figure(
         entry = choose("figure", name, reproduce.FIGURES)
         folder = out / (entry.folder or name)
         if not redraw:
-            choices = reproduce.Choices(seeds, device_of(device), preset, minutes, jobs, work, wanted or None)
+            choices = reproduce.Choices(seeds, device_of(device), preset, minutes, jobs, work, wanted or None, recordings)
             luggage = {"results": folder, "work": work / (entry.folder or name)}
             if unpack is not None:
                 travel.unpack(unpack, luggage)

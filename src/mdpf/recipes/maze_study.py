@@ -170,11 +170,23 @@ def study(
         spent = provenance(seconds, device=device)
         result = Result(EXPERIMENT, config.method, _rows(config, found), notes, spent, setting)
         path = weights_file(folder, config.method, setting)
-        weights.save(path, take_run(filter, result.median_run()).cpu(), {"task": "maze", **asdict(config), "runs": 1})
+        if config.pretrained:
+            weights.save(path, take_run(filter, result.median_run()).cpu(), {"task": "maze", **asdict(config), "runs": 1})
+            paths.append(path)
         other = Result(EXPERIMENT, config.method, _rows(config, blind), notes, spent, f"{setting}-shuffled")
         # The result itself comes last: where it is, all is there.
-        paths += [results.save(other, folder), path, results.save(result, folder)]
+        paths += [results.save(other, folder), results.save(result, folder)]
+    clear(config.method, checkpoints)
     return paths
+
+
+def clear(method: str, checkpoints: Path) -> None:
+    """Remove the checkpoints of a method that is done, so that less has to travel; what another one starts from stays."""
+    followers = any(other.starts_from == method for other in METHODS.values())
+    needed = {METHODS[method].reported["default"]} if followers else set()
+    for path in (checkpoints / method).glob("*.safetensors"):
+        if path.stem not in needed:
+            path.unlink()
 
 
 def judge(

@@ -194,8 +194,9 @@ def train(
     filter = build(training, device=device)
     if method.starts_from is not None:
         first = replace(training, method=method.starts_from)
-        earlier = train(first, data, validation, work, single=single, watch=watch, until=until)
-        adopt(filter, earlier.filters[METHODS[method.starts_from].reported["default"]])
+        stage = METHODS[method.starts_from].reported["default"]
+        earlier = train(first, data, validation, work, single=single, last=stage, watch=watch, until=until)
+        adopt(filter, earlier.filters[stage])
     done: dict[str, Filter] = {}
     for name in method.stages:
         if name == "measurement" and not training.pretrained:
