@@ -6,6 +6,7 @@ import tarfile
 
 import pytest
 
+from mdpf.recipes import travel
 from mdpf.recipes.travel import pack, unpack
 
 
@@ -46,6 +47,22 @@ def test_newer_files_stay_and_older_ones_are_replaced(home, tmp_path):
         os.utime(path, (moment, moment))
     unpack(tmp_path / "p.tar", away)
     assert (newer.read_bytes(), older.read_bytes()) == (b"other", b"y")
+
+
+def test_what_is_large_is_packed_in_pieces_and_older_pieces_go(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(travel, "PIECE", 4000)
+    pack(tmp_path / "p.tar", home)
+    names = sorted(path.name for path in tmp_path.glob("p.tar*"))
+    assert names == ["p.tar", "p.tar.1", "p.tar.2"]
+    assert max(path.stat().st_size for path in tmp_path.glob("p.tar*")) == 4000
+    away = folders(tmp_path / "away")
+    assert len(unpack(tmp_path / "p.tar", away)) == 3
+    monkeypatch.setattr(travel, "PIECE", 6000)
+    pack(tmp_path / "p.tar", home)
+    assert sorted(path.name for path in tmp_path.glob("p.tar*")) == ["p.tar", "p.tar.1"]
+    (tmp_path / "p.tar.1").unlink()
+    with pytest.raises(ValueError, match="unpack needs a file that pack wrote"):
+        unpack(tmp_path / "p.tar", folders(tmp_path / "elsewhere"))
 
 
 @pytest.mark.parametrize("name", ["../x", "work/../../x", "other/x", "work"])

@@ -32,8 +32,8 @@ from mdpf.training.stages import Cosine, Plateau
 
 PRESETS = {
     "paper": Preset(5e-4, 1e-4, 0.1, 800, 500, 1e-3, 800, Plateau(stop_offset=60)),
-    "fast": Preset(1e-3, 1e-3, 0.5, 9, 8, 1e-3, 2, Cosine()),
-    "quick": Preset(1e-3, 1e-3, 0.5, 2, 3, 1e-3, 1, Cosine()),
+    "fast": Preset(2e-3, 2e-3, 0.5, 9, 8, 1e-3, 2, Cosine()),
+    "quick": Preset(2e-3, 2e-3, 0.5, 2, 3, 1e-3, 1, Cosine()),
 }
 
 

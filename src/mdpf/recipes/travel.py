@@ -8,14 +8,15 @@ from pathlib import Path, PurePosixPath
 
 from mdpf.data.atomic import atomic
 
-LIMIT = 10 * 2**20  # Larger files stay: checkpoints of a large network, which is trained in one go.
+LIMIT = 32 * 2**20  # Larger files stay: checkpoints of a large network, which is trained in one go.
+PIECE = 15 * 2**20  # What is larger than this goes into several files: some machines hand back none that is larger.
 
 
 def pack(path: Path, folders: Mapping[str, Path], *, limit: int = LIMIT) -> list[str]:
     """Write the files of some folders into one, each folder under a name of its own.
 
     Args:
-        path: The file to write.
+        path: The file to write. What does not fit into ``PIECE`` goes on in ``path.1``, ``path.2`` and so on.
         folders: What to take along, by the name it has on both sides. Folders that are not there are left out.
         limit: Files of more bytes stay where they are.
 
@@ -33,16 +34,35 @@ def pack(path: Path, folders: Mapping[str, Path], *, limit: int = LIMIT) -> list
                 else:
                     archive.add(file, inside)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic(path) as stream:
-        stream.write(content.getvalue())
+    whole = content.getvalue()
+    pieces = [whole[start : start + PIECE] for start in range(0, len(whole), PIECE)]
+    for stale in _further(path)[len(pieces) - 1 :]:
+        stale.unlink()
+    # The first comes last: where it is, all is there.
+    for place in reversed(range(len(pieces))):
+        with atomic(_piece(path, place)) as stream:
+            stream.write(pieces[place])
     return stayed
+
+
+def _piece(path: Path, place: int) -> Path:
+    return path.with_name(f"{path.name}.{place}") if place else path
+
+
+def _further(path: Path) -> list[Path]:
+    """The pieces behind the first, as far as they follow one another."""
+    found: list[Path] = []
+    while (piece := _piece(path, len(found) + 1)).exists():
+        found.append(piece)
+    return found
 
 
 def unpack(path: Path, folders: Mapping[str, Path]) -> list[Path]:
     """Put what ``pack`` wrote into folders; a file there that is newer stays. Returns the files that were written."""
     written = []
     try:
-        with tarfile.open(path) as archive:
+        content = b"".join(piece.read_bytes() for piece in (path, *_further(path)))
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             members = [member for member in archive.getmembers() if member.isfile()]
             targets = {member.name: _target(path, member.name, folders) for member in members}
             for member in members:
