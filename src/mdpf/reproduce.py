@@ -256,7 +256,7 @@ FIGURES = {
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
     "maze": Reproduction(_run_maze, maze_figures.draw_study),
     "maze-panels": Reproduction(_run_maze_panels, maze_figures.draw_panels, folder="maze"),
-    "house": Reproduction(_run_house, _draw_nothing),
+    "house": Reproduction(_run_house, house_figures.draw_study),
     "house-settings": Reproduction(_run_house_settings, _draw_nothing, folder="house"),
     "house-modes": Reproduction(_run_house_modes, house_figures.draw_modes, folder="house"),
     "panels": Reproduction(_run_panels, bearings_figures.draw_panels, folder="bearings"),

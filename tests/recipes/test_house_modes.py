@@ -104,7 +104,7 @@ def test_a_search_is_written_done_once_and_drawn(trained, monkeypatch):
     monkeypatch.setattr(house_modes, "KINDS", {"truth": 4, "alike": 6, "anywhere": 8})
     scope = house_modes.Scope(counts=(6,), num_walks=2)
     todo = house_modes.parts(trained, device="cpu", scope=scope)
-    assert [part.name for part in todo] == ["A-MDPF (default) anywhere with 6 particles", "panels"]
+    assert [part.name for part in todo] == ["A-MDPF (default) anywhere with 6 particles", "A-MDPF truth, alike, anywhere"]
     monkeypatch.setattr(house_modes.show, "__kwdefaults__", house_modes.show.__kwdefaults__ | {"length": 3})
     for part in todo:
         assert not part.done()
@@ -119,7 +119,7 @@ def test_a_search_is_written_done_once_and_drawn(trained, monkeypatch):
     places = recorded.data.states[0, :, :2]
     assert ((places > torch.tensor([left, bottom])) & (places < torch.tensor([right, top]))).all()
     drawn = house_figures.draw_modes(trained)
-    assert [path.name for path in drawn] == ["anywhere.png", "A-MDPF.png", "A-MDPF@anywhere.gif"]
+    assert [path.name for path in drawn] == ["anywhere.png", "tracks.png", "A-MDPF.png", "A-MDPF@anywhere.gif"]
     assert all(path.stat().st_size > 1000 for path in drawn)
 
 

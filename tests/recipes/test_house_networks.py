@@ -7,11 +7,11 @@ import torch
 
 from mdpf.models import LocalMap, stack_runs
 from mdpf.recipes import house
-from mdpf.recipes.house_networks import HouseNetworks, Rendered, SightEncoder, Stored, networks
+from mdpf.recipes.house_networks import HouseNetworks, Rendered, SightEncoder, Stored, from_records, networks
 from mdpf.recipes.training import build, stages
 from mdpf.render import render
 from mdpf.resamplers import ImportanceWeighted
-from mdpf.tasks.homes import geometry, scenes, task, walks
+from mdpf.tasks.homes import geometry, recorded, scenes, task, walks
 from mdpf.training.fit import fit
 
 
@@ -103,6 +103,20 @@ def test_recorded_images_are_looked_up(generator):
     assert index.tolist() == [[1, 7]]
     with pytest.raises(ValueError, match=r"frames \[frame, height, width, 3\] in uint8, got a float32"):
         Stored(frames.float())
+
+
+def test_recorded_walks_are_sequences_with_their_own_images_and_maps(homes, generator):
+    walked = walks.walk(homes, 3, 4, seed=0)
+    images = torch.randint(256, (3, 4, 56, 56, 3), generator=generator, dtype=torch.uint8)
+    given = recorded.Recorded(walked, images, [home.wall_map() for home in homes], [home.id for home in homes])
+    batch, nets = from_records(given, reduced=False)
+    assert torch.equal(batch.states, walked.states)
+    found, index = nets.source(batch.observations)
+    torch.testing.assert_close(found, images.movedim(-1, -3).float() / 127.5 - 1)
+    assert torch.equal(index, walked.home[:, None].expand(3, 4))
+    pf = nets.filter(ImportanceWeighted())
+    _, trajectory = pf(pf.init(task.task().prior(batch.states[:, 0], 5)), batch.observations[:, 1:], batch.actions)
+    assert trajectory.posterior.locs.shape == (3, 3, 5, 3)
 
 
 def test_a_filter_learns_through_image_map_and_pose(homes, nets):

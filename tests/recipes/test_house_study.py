@@ -11,6 +11,7 @@ from mdpf.evaluation import results
 from mdpf.recipes import house, house_study
 from mdpf.recipes.house import Config, Sizes
 from mdpf.recipes.training import Preset
+from mdpf.report import house_figures
 from mdpf.tasks.homes import geometry, task
 from mdpf.tasks.homes.task import METRES
 from mdpf.training import weights
@@ -57,6 +58,7 @@ def test_a_study_trains_judges_and_writes_in_metres(tiny, tmp_path):
     assert known == chosen
     again = house_study.judge(filter, chosen)
     assert again.metrics["rmse_paper"].item() == pytest.approx(run["metrics"]["rmse_paper"], rel=1e-4)
+    assert [path.name for path in house_figures.draw_study(tmp_path / "results")] == ["errors.png"]
     # Done is done, and other choices are refused.
     assert house_study.study(chosen, tmp_path / "results", work=tmp_path / "work")[0] == paths[0]
     with pytest.raises(FileExistsError, match="seed=0 where this has 1"):

@@ -28,6 +28,7 @@ from mdpf.recipes.bearings_files import file_name, weights_file
 from mdpf.recipes.bearings_study import work_off
 from mdpf.recipes.house import SIZES, Config, load_run, networks, split
 from mdpf.recipes.house_study import EXPERIMENT, PARTICLES_AT_A_TIME, describe
+from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
 from mdpf.resamplers import Discrete
 from mdpf.selection import systematic
@@ -248,7 +249,7 @@ def show(weights: Path, folder: Path, *, kinds: dict[str, int] | None = None, nu
         number: Which walk of ``one_walk_in_each_home``.
         length: Frames of it.
     """
-    filter, config = load_tracker(weights)
+    filter, config = load_run(weights)
     batch = one_walk_in_each_home(config).take(slice(number, number + 1))
     batch = batch.frames(0, min(length, batch.length))
     home, crop, written = homes.all_homes()[int(batch.observations[0, 0, 3])], networks(config).crop, []
@@ -289,16 +290,22 @@ def parts(folder: Path, *, device: str, scope: Scope) -> list[Part]:
             weights = weights_file(folder, method, setting)
             if weights.exists():
                 found.append(_search_part(weights, method, setting, folder, count, scope, device))
-    shown = [weights for method in ("A-MDPF", "MDPF") if (weights := weights_file(folder, method)).exists()]
-    if shown:
-        files = [folder / "panels" / f"{shown[0].stem}@{kind}.npz" for kind in KINDS]
-        found.append(Part("panels", lambda until: show(shown[0], folder), lambda: all(file.exists() for file in files)))
+    trained = [weights for method in METHODS if (weights := weights_file(folder, method)).exists()]
+    for weights in trained:
+        first = weights.stem == next((name for name in ("A-MDPF", "MDPF") if weights_file(folder, name) in trained), None)
+        found.append(_panels_part(weights, folder, KINDS if first else {"truth": KINDS["truth"]}))
     if not found:
         raise FileNotFoundError(
-            f"Many hypotheses need the weights of trained filters, got none of A-MDPF or MDPF in {str(folder / 'weights')!r}. "
+            f"Many hypotheses need the weights of trained filters, got none in {str(folder / 'weights')!r}. "
             "`mdpf reproduce house` writes them."
         )
     return found
+
+
+def _panels_part(weights: Path, folder: Path, kinds: dict[str, int]) -> Part:
+    files = [folder / "panels" / f"{weights.stem}@{kind}.npz" for kind in kinds]
+    name = f"{weights.stem} {', '.join(kinds)}"
+    return Part(name, lambda until: show(weights, folder, kinds=kinds), lambda: all(file.exists() for file in files))
 
 
 def _search_part(weights: Path, method: str, setting: str, folder: Path, count: int, scope: Scope, device: str) -> Part:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mdpf.checks import check_tensor, describe
+from mdpf.data.sequences import SequenceBatch
 from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
 from mdpf.models import (
     ImageEncoder,
@@ -25,11 +26,13 @@ from mdpf.render.raycast import cast
 from mdpf.resamplers import Resampler
 from mdpf.tasks.homes import scenes, walks
 from mdpf.tasks.homes.geometry import Home
+from mdpf.tasks.homes.recorded import Recorded
 
 NUM_HITS = 10  # Walls that a ray is followed through; of a thousand frames, five have a column that meets more.
 PORTION = {"cpu": 32, "cuda": 2048}  # Frames at a time.
 FEATURES = 64  # Of an image, and as many of the map.
 BOUND = (75.0, 75.0, 0.99, 0.99)  # Pixels (1.5 m), and of sine and cosine.
+LARGEST_NUMBER = 2**24  # That single precision can count to.
 START, MINIMUM = (5.0, 5.0, 0.03), (0.1, 0.1, 0.01)  # Bandwidths.
 
 
@@ -200,3 +203,20 @@ def networks(
     camera = replace(scenes.CAMERA, samples=samples)
     source = Rendered(scenes.build(homes), camera)
     return HouseNetworks(source, LocalMap(maps, blurred=blurred), reduced, as_published)
+
+
+def from_records(recorded: Recorded, **options: bool) -> tuple[SequenceBatch, HouseNetworks]:
+    """Walks of the published data as sequences, and networks that see their images and know their maps.
+
+    Args:
+        recorded: What ``tasks.homes.recorded.load`` read.
+        options: ``blurred``, ``reduced`` and ``as_published``; see ``networks``.
+    """
+    count, length = recorded.images.shape[:2]
+    if count * length > LARGEST_NUMBER:
+        raise ValueError(f"from_records needs at most {LARGEST_NUMBER} images, got {count * length}. Load fewer walks at a time.")
+    frames = torch.arange(count * length).reshape(count, length)
+    observations = torch.stack([frames, recorded.walks.home[:, None].expand(count, length)], -1).float()
+    crop = LocalMap([torch.from_numpy(~walls) for walls in recorded.maps], blurred=options.pop("blurred", True))
+    nets = HouseNetworks(Stored(recorded.images.flatten(0, 1)), crop, **options)
+    return SequenceBatch(recorded.walks.states, observations, recorded.walks.actions), nets

@@ -11,6 +11,7 @@ from mdpf.evaluation import beliefs
 from mdpf.evaluation.results import Result, load
 from mdpf.report import animation, belief, style
 
+ORDER = ("LSTM", "TG-PF", "OT-PF", "SR-PF", "DIS-PF", "C-PF", "TG-MDPF", "IRG-MDPF", "MDPF", "A-MDPF")
 KINDS = {"truth": "around the truth", "alike": "over three places that look alike", "anywhere": "anywhere"}
 FRAMES = (0, 1, 5, 15, 40)
 LINES = {1_000: ":", 3_000: "--", 10_000: "-"}
@@ -38,6 +39,52 @@ def starts(folder: Path, method: str) -> Figure:
     names = [name for name in belief.MEANINGS if name != "observation"]
     figure.legend(handles=belief.handles(*names, size=4), loc="outside upper center", ncols=len(names), title=method)
     return figure
+
+
+@style.styled
+def tracks(folder: Path) -> Figure:
+    """Draw the same walk as every method followed it: the plan, the truth, the mean, the last belief, and the last image."""
+    found = {name: beliefs.read(path) for name in ORDER if (path := folder / "panels" / f"{name}@truth.npz").exists()}
+    columns = min(4, len(found))
+    rows = -(-len(found) // columns)
+    left, right, bottom, top = next(iter(found.values())).scene["extent"]
+    figure = style.figure(height=0.4 + rows * (0.25 + min(3.5, style.WIDTH / columns * (top - bottom) / (right - left))))
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel, (name, recorded) in zip(panels, found.items(), strict=False):
+        assert recorded.data is not None
+        belief.draw(panel, recorded, 0, recorded.length - 1, scale=0.6)
+        for states, colour in ((recorded.data.states, belief.TRUTH), (recorded.mean, belief.MEAN)):
+            panel.plot(states[0, :, 0], states[0, :, 1], color=colour, linewidth=0.7, zorder=5)
+        panel.set_title(name, fontsize=8, pad=2)
+    for panel in panels[len(found) :]:
+        panel.axis("off")
+    names = [name for name in belief.MEANINGS if name != "observation"]
+    figure.legend(handles=belief.handles(*names, size=4), loc="outside upper center", ncols=len(names))
+    return figure
+
+
+@style.styled
+def errors(folder: Path) -> Figure:
+    """Draw how the position error of every method grows along a walk: the root of the mean square, and the median."""
+    figure = style.figure(height=2.4)
+    panels = figure.subplots(1, 2)
+    for name in ORDER:
+        path = folder / f"{name}.json"
+        if path.exists():
+            curves = load(path).runs[0]["curves"]
+            for axes, key in zip(panels, ("position_rmse", "position_median"), strict=True):
+                axes.plot(curves[key], color=style.METHOD_COLOURS[name], label=name, linewidth=1)
+    panels[0].set(xlabel="frame", ylabel="position error, root mean square (m)", ylim=(0, None))
+    panels[1].set(xlabel="frame", ylabel="median (m)", ylim=(0, None))
+    figure.legend(handles=panels[0].get_lines(), loc="outside right center")
+    return figure
+
+
+def draw_study(folder: Path) -> list[Path]:
+    """Draw what the results of the methods give, and return the files."""
+    if not any((folder / f"{name}.json").exists() for name in ORDER):
+        return []
+    return [style.save(errors(folder), folder / "errors.png")]
 
 
 @style.styled
@@ -80,7 +127,9 @@ def draw_modes(folder: Path) -> list[Path]:
     written = []
     if searches(folder):
         written.append(style.save(success(folder), folder / "anywhere.png"))
-    for method in sorted({path.stem.split("@")[0] for path in (folder / "panels").glob("*@*.npz")}):
+    if any((folder / "panels").glob("*@truth.npz")):
+        written.append(style.save(tracks(folder), folder / "panels" / "tracks.png"))
+    for method in sorted({path.stem.split("@")[0] for path in (folder / "panels").glob("*@a*.npz")}):
         written.append(style.save(starts(folder, method), folder / "panels" / f"{method}.png"))
         path = folder / "panels" / f"{method}@anywhere.npz"
         if path.exists():
