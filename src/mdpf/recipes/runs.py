@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from mdpf.checks import check_finite
 from mdpf.evaluation.evaluate import Filter
 from mdpf.recipes import bearings, logs
 from mdpf.recipes.log_networks import LogNetworks
@@ -91,6 +92,8 @@ def open_run(path: str | Path) -> Run:
             f"Loading a run needs weights that `mdpf train` wrote, got {str(path)!r} of the task {task!r:.80}. "
             f"Known are: {', '.join(_OPENERS)}. A newer version may know more."
         )
+    for name, tensor in saved.tensors.items():
+        check_finite(f"Loading {str(path)!r}", tensor, name, "Its training did not end well; train it again.")
     try:
         return _OPENERS[task](path, saved)
     except KeyError as error:

@@ -185,6 +185,8 @@ class Tracker:
         else:
             like = torch.zeros(self.space.dim, dtype=self.dtype, device=self.device)
             particles = self._box(box)(like, count, generator=generator)
+        if 0 in particles.shape:
+            raise ValueError(f"Tracker.init needs at least one particle for at least one robot, got {describe(particles)}.")
         belief = self.filter.init(self.space.wrap(particles))
         batch = belief.posterior.batch_shape
         zero = torch.zeros(batch, dtype=self.dtype, device=self.device)
@@ -254,7 +256,12 @@ class Tracker:
         return state
 
     def _around(self, spread: Values) -> Around:
-        widths = _tensor("Tracker.init(spread=...)", spread, self.dtype, torch.device("cpu")).expand(self.space.dim).tolist()
+        given = _tensor("Tracker.init(spread=...)", spread, self.dtype, torch.device("cpu"))
+        if given.shape not in ((), (1,), (self.space.dim,)):
+            raise ValueError(
+                f"Tracker.init needs a spread for each of {list(self.space.names)}, or one for all, got {describe(given)}."
+            )
+        widths = given.expand(self.space.dim).tolist()
         pairs = zip(widths, self.space.coordinates, strict=True)
         return Around(self.space, tuple(width**2 if coordinate.angle else width for width, coordinate in pairs))
 
