@@ -25,7 +25,7 @@ class Page:
         data = json.dumps(body).encode() if method == "POST" else None
         request = urllib.request.Request(self._address + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=40) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from error
@@ -45,7 +45,7 @@ class Page:
     def text(self, selector):
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
-    def wait(self, script, seconds=20.0):
+    def wait(self, script, seconds=120.0):
         end = time.monotonic() + seconds
         while not self.run(script):
             assert time.monotonic() < end, f"never came true: {script}"
