@@ -38,8 +38,9 @@ def tracked(linear=Gaussian, *, length=4, scene=None):
 @pytest.mark.parametrize("linear", [Gaussian, Epanechnikov, Biweight])
 def test_posterior_of_the_file_is_the_posterior_of_the_filter(linear, tmp_path):
     initial, trajectory, recorded = tracked(linear, scene={"sensor": [-5.0, 0.0]})
-    beliefs.write(tmp_path / "beliefs.npz", recorded)
+    beliefs.write(tmp_path / "beliefs.npz", recorded._replace(notes={"weights": "abc"}))
     found = beliefs.read(tmp_path / "beliefs.npz")
+    assert found.notes == {"weights": "abc"}
     x = found.particles + 0.1
     torch.testing.assert_close(found.posterior.log_prob(x)[:, 1:], trajectory.posterior.log_prob(x[:, 1:]))
     torch.testing.assert_close(found.posterior.log_prob(x)[:, 0], initial.log_prob(x[:, 0]))
@@ -86,7 +87,7 @@ def test_files_are_told_apart(tmp_path):
         ({"particles": np.zeros((2, 3))}, "needs particles of shape \\[n, T, N, d\\], got"),
         ({"ess": np.zeros((2, 9))}, "needs ess of shape \\[2, 4\\], got a float32 tensor of shape \\[2, 9\\]"),
         ({"kernel": np.array("triangle")}, "got 'triangle'. Write the file again."),
-        ({"scene": np.array("{")}, "needs a scene in JSON"),
+        ({"scene": np.array("{")}, "needs scene and notes in JSON"),
         ({"observations": np.zeros((3, 4, 2))}, "needs observations of the same frames as mean"),
     ],
 )

@@ -91,6 +91,8 @@ def test_panels_are_tracked_from_weights_and_drawn_from_files(untrained, monkeyp
     assert [path.name for path in found] == ["LSTM.npz", "MDPF.npz", "TG-PF.npz", "animation.npz"]
     recorded = beliefs.read(untrained / "panels" / "MDPF.npz")
     assert recorded.particles.shape == (1, 150, 25, 3)
+    assert recorded.notes["weights"] == "MDPF.safetensors"
+    assert recorded.notes["provenance"]["revision"]
     assert beliefs.read(untrained / "panels" / "LSTM.npz").particles.shape == (1, 150, 1, 3)
     monkeypatch.setattr(figures, "ANIMATED", range(2))
     drawn = figures.draw_panels(untrained)

@@ -17,6 +17,7 @@ labelled          ``[n, T]`` bool     optional: which states are known
 valid             ``[n, T]`` bool     optional: which frames exist
 observed          ``[n, T]`` bool     optional: which observations came
 scene             text                optional: JSON with what does not move, see ``Beliefs.scene``
+notes             text                optional: JSON with where the beliefs come from
 ================  ==================  ==============================================================================================
 """
 
@@ -60,6 +61,7 @@ class Beliefs(NamedTuple):
         data: What was true and seen, if known.
         scene: What does not move, for whoever draws: ``sensor`` (a point whose observations are the sine and cosine of a direction
             seen from it), ``walls`` (segments ``[x, y, x, y]``), ``extent`` (left, right, bottom, top).
+        notes: Where the beliefs come from.
     """
 
     mean: Tensor
@@ -72,6 +74,7 @@ class Beliefs(NamedTuple):
     kernel: str = "gaussian"
     data: SequenceBatch | None = None
     scene: Mapping[str, Any] = {}
+    notes: Mapping[str, Any] = {}
 
     @property
     def posterior(self) -> Mixture:
@@ -143,7 +146,12 @@ def write(path: str | Path, beliefs: Beliefs) -> None:
     if beliefs.data is not None:
         tensors |= {name: getattr(beliefs.data, name) for name in OPTIONAL if getattr(beliefs.data, name) is not None}
     arrays = {name: np.asarray(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}
-    texts = {"space": beliefs.space.to_json(), "kernel": beliefs.kernel, "scene": json.dumps(dict(beliefs.scene))}
+    texts = {
+        "space": beliefs.space.to_json(),
+        "kernel": beliefs.kernel,
+        "scene": json.dumps(dict(beliefs.scene)),
+        "notes": json.dumps(dict(beliefs.notes)),
+    }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_arrays(path, arrays | {name: np.array(text) for name, text in texts.items()})
 
@@ -151,7 +159,7 @@ def write(path: str | Path, beliefs: Beliefs) -> None:
 def read(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Beliefs:
     """Read a file of beliefs; nothing in it is ever executed."""
     call = f"Reading {Path(path).name!r}"
-    arrays, _ = read_arrays(path, (*NUMBERS, *OPTIONAL, "space", "kernel", "scene"), max_bytes=max_bytes)
+    arrays, _ = read_arrays(path, (*NUMBERS, *OPTIONAL, "space", "kernel", "scene", "notes"), max_bytes=max_bytes)
     absent = [name for name in (*NUMBERS, "space") if name not in arrays]
     if absent:
         raise ValueError(f"{call} needs a file of beliefs, got one without {', '.join(absent)}. `mdpf track` writes such files.")
@@ -161,10 +169,10 @@ def read(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Beliefs:
     numbers = {name: torch.from_numpy(arrays[name].astype(np.float32)) for name in NUMBERS}
     _check_shapes(call, numbers, space)
     try:
-        scene = json.loads(str(arrays.get("scene", "{}")))
+        scene, notes = (json.loads(str(arrays.get(name, "{}"))) for name in ("scene", "notes"))
     except ValueError as error:
-        raise ValueError(f"{call} needs a scene in JSON, got {error}. Write the file again.") from error
-    return Beliefs(**numbers, space=space, kernel=kernel, data=_data(call, arrays, numbers["mean"]), scene=scene)
+        raise ValueError(f"{call} needs scene and notes in JSON, got {error}. Write the file again.") from error
+    return Beliefs(**numbers, space=space, kernel=kernel, data=_data(call, arrays, numbers["mean"]), scene=scene, notes=notes)
 
 
 def is_file_of_beliefs(path: str | Path) -> bool:

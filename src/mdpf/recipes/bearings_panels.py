@@ -3,8 +3,12 @@
 A figure never runs a model: here the models run, from the weights that the study left, and leave files of beliefs.
 """
 
+import hashlib
+import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,6 +17,7 @@ from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation import beliefs
 from mdpf.evaluation.beliefs import Beliefs
 from mdpf.evaluation.evaluate import Filter
+from mdpf.evaluation.results import provenance
 from mdpf.modes import find_modes
 from mdpf.recipes.bearings import load_run
 from mdpf.tasks import bearings
@@ -36,20 +41,28 @@ def run(folder: Path, *, watch: Callable[[str], None] | None = None) -> list[Pat
             f"Panels need the weights of trained runs, got none in {str(folder / 'weights')!r}. "
             "`mdpf reproduce bearings` or `mdpf train bearings MDPF` write them."
         )
-    data = bearings.task().split("evaluation")
+    began, data = time.monotonic(), bearings.task().split("evaluation")
     written = []
     for path in paths:
         if watch is not None:
             watch(path.stem)
         written.append(folder / "panels" / f"{path.stem}.npz")
-        beliefs.write(written[-1], track(path, data.take(torch.tensor(SEQUENCES))))
+        found = track(path, data.take(torch.tensor(SEQUENCES)))
+        beliefs.write(written[-1], found._replace(notes=_notes(path, began)))
     names = [path.stem for path in paths]
     chosen = next((name for name in ("A-MDPF", "MDPF") if name in names), None)
     if chosen is not None:
-        found = most_modes(track(folder / "weights" / f"{chosen}.safetensors", data.take(slice(0, SEARCHED))))
+        path = folder / "weights" / f"{chosen}.safetensors"
+        found = most_modes(track(path, data.take(slice(0, SEARCHED))))
         written.append(folder / "panels" / "animation.npz")
-        beliefs.write(written[-1], found)
+        beliefs.write(written[-1], found._replace(notes=_notes(path, began)))
     return written
+
+
+def _notes(path: Path, began: float) -> dict[str, Any]:
+    """Whose beliefs they are, and what made them."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"weights": path.name, "sha256": digest, "provenance": asdict(provenance(time.monotonic() - began))}
 
 
 def track(path: Path, data: SequenceBatch, *, seed: int = 0) -> Beliefs:
