@@ -64,11 +64,10 @@ def test_study_writes_every_result_with_its_weights(undisturbed):
 
 
 def test_a_first_stage_is_made_once_and_left_out_where_told(undisturbed):
-    work = undisturbed / "work" / "2"
-    assert (work / "measurement" / "measurement.safetensors").exists()
+    work = undisturbed / "work" / "2" / "2-runs"
     # Checkpoints of what is done are gone, but for what another method starts from.
-    kept = {str(path.relative_to(work)) for path in work.rglob("*.safetensors")}
-    assert kept == {"measurement/measurement.safetensors", "MDPF/likelihood.safetensors"}
+    kept = {path.relative_to(work).as_posix() for path in work.rglob("*.safetensors")}
+    assert kept == {"pretrained/measurement/measurement.safetensors", "pretrained/MDPF/likelihood.safetensors"}
     parts = results.load(undisturbed / "results" / "TG-PF@maze-2-scratch.json").provenance.parts
     assert not any(name.startswith("measurement") for name in parts)
 
@@ -84,6 +83,17 @@ def test_whoever_calls_again_finds_everything_done_and_an_interruption_changes_n
     whole = numbers(undisturbed)
     for name, runs in numbers(tmp_path).items():
         assert runs == whole[name], name
+
+
+def test_methods_with_fewer_runs_have_a_first_stage_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(maze_study, "RUNS", 2)
+    monkeypatch.setattr(maze_study, "FEWER_RUNS", 1)
+    scope = Scope(mazes=(1,), scratch=False, particles=())
+    options = {"methods": ("TG-MDPF", "TG-PF"), "preset": "tiny", "scope": scope, "particles": 4}
+    outcome = maze_study.run(tmp_path / "results", work=tmp_path / "work", **options)
+    assert not outcome.failed
+    counts = {path.name: len(results.load(path).runs) for path in (tmp_path / "results").glob("TG*@maze-1.json")}
+    assert counts == {"TG-MDPF@maze-1.json": 2, "TG-PF@maze-1.json": 1}
 
 
 def test_another_configuration_is_refused(undisturbed):

@@ -156,7 +156,8 @@ def study(
     notes, where = describe(config), filing(config)
     where.done(folder, notes)  # Another configuration is refused before any work is done.
     data = work / "data"
-    checkpoints = work if config.pretrained else work / "scratch"
+    # Methods with as many runs share the first stage.
+    checkpoints = work / f"{config.runs}-runs" / ("pretrained" if config.pretrained else "scratch")
     trained = train(config, checkpoints, data=data, device=device, watch=watch, until=until)
     stages, paths = list(trained.filters), []
     for setting, stage in where.stages.items():
