@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mdpf.models import Linear, LstmLayer, PReLU, mlp, stack_runs
+from mdpf.models import Linear, LstmLayer, PReLU, blocks, mlp, stack_runs
 
 
 def test_linear_equals_torch_values_start_and_gradients(dtype, generator):
@@ -35,6 +35,36 @@ def test_linear_of_runs_equals_each_run(rows, generator):
         torch.testing.assert_close(y[run], layer(x[run]), rtol=1e-13, atol=1e-13)
     for together, *alone in zip(grads(stacked, x), *(grads(layer, x[run]) for run, layer in enumerate(layers)), strict=True):
         torch.testing.assert_close(together, torch.stack(alone), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [(4, 3), (4, 2, 3), (0, 3), (4, 0)])
+def test_gradients_in_shares_are_those_of_the_whole(rows, generator, monkeypatch):
+    stacked = stack_runs([Linear(5, 2).double() for _ in range(3)])
+    x = torch.randn(3, *rows, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    inputs = [x, *stacked.parameters()]
+    whole = stacked(x)
+    expected = torch.autograd.grad(whole.sin().sum(), inputs)
+    monkeypatch.setattr(blocks, "has_shares", lambda x, weight: x.ndim > 3)
+    parts = stacked(x)
+    assert torch.equal(parts, whole)
+    for left, right in zip(torch.autograd.grad(parts.sin().sum(), inputs), expected, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
+    if x.numel():
+        assert torch.autograd.gradcheck(lambda x, *_: stacked(x), inputs)
+        assert torch.autograd.gradgradcheck(lambda *inputs: blocks.AffineInShares.apply(*inputs), inputs)
+
+
+@pytest.mark.compile
+# While it traces, torch builds an autograd function in a way it warns of itself.
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_layers_in_shares_compile_without_a_break(generator, monkeypatch):
+    monkeypatch.setattr(blocks, "has_shares", lambda x, weight: x.ndim > 3)
+    stacked = stack_runs([mlp([5, 4, 2]) for _ in range(2)])
+    x = torch.randn(2, 3, 4, 5, generator=generator)
+    torch._dynamo.reset()
+    compiled = torch.compile(stacked, fullgraph=True, backend="aot_eager")
+    for left, right in zip(grads(compiled, x), grads(stacked, x), strict=True):
+        torch.testing.assert_close(left, right)
 
 
 def test_prelu_equals_torch_with_one_slope_for_each_run(generator):

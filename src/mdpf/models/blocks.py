@@ -7,9 +7,12 @@ several independent ones evaluated at once on inputs ``[runs, ..., in]``. What u
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+SMALL_LAYER = 64 * 64
 
 
 class Linear(nn.Module):
@@ -27,8 +30,49 @@ class Linear(nn.Module):
         weight, bias = matching(self.weight, x), matching(self.bias, x)
         if weight.ndim == 2:
             return nn.functional.linear(x, weight, bias)
-        rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
-        return torch.baddbmm(bias.unsqueeze(-2), rows, weight.mT).reshape(*x.shape[:-1], weight.shape[-2])
+        if has_shares(x, weight):
+            return AffineInShares.apply(x, weight, bias)
+        return _affine(x, weight, bias)
+
+
+def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
+    return torch.baddbmm(bias.unsqueeze(-2), rows, weight.mT).reshape(*x.shape[:-1], weight.shape[-2])
+
+
+def has_shares(x: Tensor, weight: Tensor) -> bool:
+    """Whether the gradient of the weights is better added up over batch elements: of small layers of several runs, on a GPU."""
+    return x.is_cuda and x.ndim > 3 and x.shape[0] > 1 and weight[0].numel() <= SMALL_LAYER
+
+
+class AffineInShares(torch.autograd.Function):
+    """An affine map for each run, whose weights' gradient is computed for every batch element by itself and then added up.
+
+    With small layers and very many rows, one product for each run keeps one processor of a GPU busy with all rows one after the
+    other, while the rest has nothing to do; many small products are done side by side.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return _affine(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:  # noqa: ANN401
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:  # noqa: ANN401
+        x, weight = ctx.saved_tensors
+        (grad,) = grads
+        (runs, batch), rows = x.shape[:2], math.prod(x.shape[2:-1])
+        to_x = None
+        if ctx.needs_input_grad[0]:
+            to_x = torch.bmm(grad.reshape(runs, batch * rows, grad.shape[-1]), weight).reshape(x.shape)
+        shares = grad.reshape(runs * batch, rows, grad.shape[-1]), x.reshape(runs * batch, rows, x.shape[-1])
+        to_weight = torch.bmm(shares[0].mT, shares[1]).reshape(runs, batch, *weight.shape[1:]).sum(1)
+        return to_x, to_weight, grad.reshape(runs, batch * rows, grad.shape[-1]).sum(1)
 
 
 class PReLU(nn.Module):
