@@ -73,7 +73,8 @@ def test_named_methods_of_the_paper_are_as_they_were():
     config, where = bearings_beyond.named("A-MDPF", 3, 1, preset="fast")
     assert config == Config("A-MDPF", 3, 1)
     assert where.stages == {"default": "likelihood", "mse": "refinement"}
-    assert bearings_beyond.named("MDPF", preset="quick")[0].hidden_dim == 32
+    quick = bearings_beyond.named("MDPF", preset="quick")[0]
+    assert (quick.hidden_dim, quick.background) == (32, bearings.BACKGROUND)
     assert bearings_beyond.named("MDPF", preset="quick", hidden_dim=8)[0].hidden_dim == 8
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdpf.recipes import bearings_study
-from mdpf.recipes.bearings import WIDTHS, Config
+from mdpf.recipes.bearings import BACKGROUND, BACKGROUNDS, WIDTHS, Config
 from mdpf.recipes.bearings_files import Filing, describe, filing
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
@@ -28,6 +28,7 @@ CHOICES: dict[str, Any] = {
     "resampler": "stratified",
     "mirrored": True,
     "clip": 10.0,
+    "background": BACKGROUND,
 }
 
 # One choice at a time, taken back or exchanged: what is different from ``MDPF+``.
@@ -39,6 +40,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "multinomial": {"resampler": "own"},
     "pathwise": {"resampler": "stratified-pathwise"},
     "one-sided": {"mirrored": False},
+    "no-background": {"background": None},
 }
 
 PLUS = {"MDPF+": "MDPF", "A-MDPF+": "A-MDPF"}
@@ -48,8 +50,9 @@ def named(method: str, runs: int = 1, seed: int = 0, **changes: Any) -> tuple[Co
     """What a name means: a method of the paper, or one of ``PLUS``; with changes, and under which name its results go."""
     if method in PLUS:
         return Config(PLUS[method], runs, seed, **(CHOICES | changes)), filed(method)
-    width: dict[str, Any] = {"hidden_dim": WIDTHS.get(changes.get("preset", Config.preset), Config.hidden_dim)}
-    return Config(method, runs, seed, **(width | changes)), filing(method)
+    preset = changes.get("preset", Config.preset)
+    usual: dict[str, Any] = {"hidden_dim": WIDTHS.get(preset, Config.hidden_dim), "background": BACKGROUNDS.get(preset)}
+    return Config(method, runs, seed, **(usual | changes)), filing(method)
 
 
 def run(
