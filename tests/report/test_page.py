@@ -17,7 +17,7 @@ from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation import beliefs
 from mdpf.evaluation.results import Provenance, Result, write_json
 from mdpf.report import page
-from mdpf.report.page import viewer
+from mdpf.report.page import content
 from mdpf.spaces import StateSpace
 from mdpf.training import checkpoint
 
@@ -104,13 +104,20 @@ def test_viewer_gets_the_numbers_of_the_file(folder):
     assert (found["across"], found["down"]) == (0, 1)
 
 
-def test_heaviest_particles_are_kept_and_weigh_one():
-    many = wandering(count=40)
-    weights = torch.linspace(-3, 0, 40).log_softmax(-1)
-    kept = viewer.heaviest(many._replace(log_weights=weights.expand(2, LENGTH, 40)), 10)
-    assert kept.particles.shape == (2, LENGTH, 10, 3)
+def test_thinned_particles_keep_every_cloud_at_its_weight():
+    many = wandering(count=400)
+    kept = content.thinned(many, 20)
+    assert kept.particles.shape == (2, LENGTH, 20, 3)
     torch.testing.assert_close(kept.log_weights.exp().sum(-1), torch.ones(2, LENGTH))
-    assert {tuple(row) for row in kept.particles[0, 0].tolist()} == {tuple(row) for row in many.particles[0, 0, 30:].tolist()}
+    far = many.particles[0, 0, :200].mean(0)
+    assert ((kept.particles[0, 0] - far).norm(dim=-1) < 2).sum() == 10
+    # A cloud that weighs a tenth keeps a tenth of them; one particle that weighs everything is all of them.
+    weights = torch.cat([torch.full((200,), 0.1 / 200), torch.full((200,), 0.9 / 200)]).log()
+    kept = content.thinned(many._replace(log_weights=weights.expand(2, LENGTH, 400)), 20)
+    assert ((kept.particles[0, 0] - far).norm(dim=-1) < 2).sum() == 2
+    alone = torch.full((400,), -torch.inf).index_fill(0, torch.tensor(399), 0.0)
+    kept = content.thinned(many._replace(log_weights=alone.expand(2, LENGTH, 400)), 20)
+    assert (kept.particles == many.particles[:, :, 399:]).all()
 
 
 def test_losses_and_metrics_that_are_infinite_and_frames_that_do_not_exist_are_left_out(tmp_path):

@@ -56,9 +56,14 @@ def span(beliefs: Beliefs, dim: int) -> tuple[float, float]:
     """From where to where a coordinate runs, with some room; angles run around."""
     if dim in beliefs.space.angular:
         return -math.pi, math.pi
-    values = [beliefs.mean[..., dim].flatten()]
+    few = beliefs.particles[..., dim].flatten()
+    few = few[:: max(1, len(few) // 100_000)]
+    values = [beliefs.mean[..., dim].flatten(), few.quantile(torch.tensor([0.01, 0.99]))]
     if beliefs.data is not None:
         values.append(beliefs.data.states[..., dim][beliefs.data.targets])
+    walls = torch.tensor(beliefs.scene.get("walls", ())).reshape(-1, 2, 2)
+    if dim in beliefs.space.linear[:2] and len(walls):
+        values.append(walls[..., beliefs.space.linear.index(dim)].flatten().to(few.dtype))
     low, high = torch.cat(values).min().item(), torch.cat(values).max().item()
     margin = 0.12 * (high - low) or 1.0
     return low - margin, high + margin

@@ -1,5 +1,6 @@
 """What a folder holds that is worth showing: results, training curves, beliefs and their calibration."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from mdpf.report import curves, over_time, spread
 SAMPLES = 100  # Draws that measure a credible region.
 JUDGED = 4_000_000  # Kernels whose draws are judged in a calibration; longer files are judged at evenly spaced frames.
 CLIMBED = 3_000_000  # Pairs of particles among which modes are looked for.
+CLIMBING = 150  # Particles of a belief from which modes are looked for.
 LIVE = 0.05  # A hypothesis lighter than this does not count as alive.
 
 
@@ -78,9 +80,20 @@ def collect(folder: str | Path) -> Content:
     return found
 
 
+def thinned(beliefs: Beliefs, most: int) -> Beliefs:
+    """Every belief with at most so many particles: chosen evenly through their weights, without chance, and then of one weight."""
+    if beliefs.particles.shape[2] <= most:
+        return beliefs
+    below = beliefs.log_weights.double().exp().cumsum(-1)
+    levels = (torch.arange(most, dtype=torch.float64) + 0.5) / most * below[..., -1:]
+    kept = torch.searchsorted(below, levels).clamp_max(beliefs.particles.shape[2] - 1)
+    particles = beliefs.particles.gather(2, kept.unsqueeze(-1).expand(*kept.shape, beliefs.space.dim))
+    return beliefs._replace(particles=particles, log_weights=torch.full(kept.shape, -math.log(most)))
+
+
 def _judge(path: Path) -> Tracked:
     recorded = beliefs.read(path)
-    posterior = recorded.posterior
+    posterior = thinned(recorded, CLIMBING).posterior
     stride = _stride(posterior, CLIMBED // posterior.num_components)
     counts = find_modes(_every(posterior, stride), min_weight=LIVE).count
     return Tracked(path.stem, recorded, counts, _calibrate(recorded))

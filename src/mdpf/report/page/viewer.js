@@ -204,6 +204,13 @@
     if (shown("particles")) for (let i = 0; i < n; i++) {
       pen.beginPath(); pen.arc(view.x(sequence.particles[frame * n + i]), floor, Math.min(12, Math.max(1.5, 4.5 * Math.sqrt(sequence.weights[frame * n + i] * n))), 0, 2 * Math.PI); pen.fill();
     }
+    if (shown("modes")) {
+      pen.fillStyle = rgb("yellow"); pen.strokeStyle = "#000000"; pen.lineWidth = 1;
+      for (let m = 0; m < sequence.counts[frame]; m++) {
+        const x = view.x(sequence.modes[frame * now.set.room + m]), r = 4 + 6 * Math.sqrt(sequence.masses[frame * now.set.room + m]), y = floor + 12;
+        pen.beginPath(); pen.moveTo(x, y - r); pen.lineTo(x + r, y); pen.lineTo(x, y + r); pen.lineTo(x - r, y); pen.closePath(); pen.fill(); pen.stroke();
+      }
+    }
     const line = (value, name) => { pen.strokeStyle = rgb(name); pen.lineWidth = 2; pen.beginPath(); pen.moveTo(view.x(value), 0.05 * size); pen.lineTo(view.x(value), floor); pen.stroke(); };
     if (shown("mean")) line(sequence.mean[frame], "black");
     if (shown("truth") && sequence.states && sequence.known[frame]) line(sequence.states[frame], "vermilion");

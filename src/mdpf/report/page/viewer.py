@@ -10,18 +10,17 @@ from mdpf import trees
 from mdpf.evaluation.beliefs import Beliefs
 from mdpf.modes import find_modes
 from mdpf.report import belief
-from mdpf.report.page.content import LIVE, Tracked
+from mdpf.report.page.content import CLIMBING, LIVE, Tracked, thinned
 
 ROOM = 8  # Modes that are shown of a belief.
-SHOWN = 500  # Particles that are shown of a belief: the heaviest.
-CLIMBING = 150  # Particles from which modes are looked for: the heaviest.
+SHOWN = 500  # Particles that are shown of a belief.
 SEQUENCES = 6  # At most, of one file,
 BYTES = 4 * 2**20  # and no more than this.
 
 
 def payload(tracked: Tracked) -> dict[str, Any]:
     """The beliefs of a few sequences: text, numbers, and arrays in base64."""
-    recorded = heaviest(tracked.beliefs, SHOWN)
+    recorded = thinned(tracked.beliefs, SHOWN)
     space, shown = recorded.space, belief.view(recorded)
     each = recorded.particles[0].numel() * 4 + _observation_bytes(recorded)
     count = max(1, min(SEQUENCES, recorded.num_sequences, BYTES // each))
@@ -41,19 +40,10 @@ def payload(tracked: Tracked) -> dict[str, Any]:
     }
 
 
-def heaviest(beliefs: Beliefs, most: int) -> Beliefs:
-    """The heaviest particles of every belief, as many as ``most``, their weights normalised again."""
-    if beliefs.particles.shape[2] <= most:
-        return beliefs
-    kept = beliefs.log_weights.topk(most, -1).indices
-    particles = beliefs.particles.gather(2, kept.unsqueeze(-1).expand(*kept.shape, beliefs.space.dim))
-    return beliefs._replace(particles=particles, log_weights=beliefs.log_weights.gather(2, kept).log_softmax(-1))
-
-
 def _sequence(recorded: Beliefs, whole: Beliefs, index: int) -> dict[str, Any]:
     data = recorded.data
     length = recorded.length if data is None or data.valid is None else int(data.valid[index].sum())
-    few = heaviest(whole.take(slice(index, index + 1)), CLIMBING).posterior
+    few = thinned(whole.take(slice(index, index + 1)), CLIMBING).posterior
     modes = find_modes(trees.tree_map(lambda tensor: tensor[0, :length], few), max_modes=ROOM, min_weight=LIVE)
     known = torch.zeros(length) if data is None else data.targets[index, :length]
     return {
