@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from mdpf.tasks import bearings
+from mdpf.tasks.homes import task as homes
 from mdpf.tasks.mazes import task as mazes
 from mdpf.tasks.task import Split, Task
 
@@ -18,7 +19,8 @@ def _maze(number: int) -> Callable[[], Task]:
 TASKS: dict[str, Callable[[], Task]] = {
     "bearings": bearings.task,
     **{f"maze-{number}": _maze(number) for number in mazes.geometry.NUMBERS},
+    "homes": homes.task,
 }
 """The tasks by the word that names them on the command line."""
 
-__all__ = ["TASKS", "Split", "Task", "bearings", "mazes"]
+__all__ = ["TASKS", "Split", "Task", "bearings", "homes", "mazes"]
