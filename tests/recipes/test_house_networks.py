@@ -10,7 +10,7 @@ from mdpf.recipes import house
 from mdpf.recipes.house_networks import HouseNetworks, Rendered, SightEncoder, Stored, from_records, networks
 from mdpf.recipes.training import build, stages
 from mdpf.render import render
-from mdpf.resamplers import ImportanceWeighted
+from mdpf.resamplers import ImportanceWeighted, OptimalTransport
 from mdpf.tasks.homes import geometry, recorded, scenes, task, walks
 from mdpf.training.fit import fit
 
@@ -44,6 +44,10 @@ def test_the_recurrent_network_as_published_has_its_number_of_parameters_and_our
     ours = nets.recurrent_filter()
     # Its own position, and the map with its encoder.
     assert count(ours) == 2_897_170 + 719_748 + 64 * 4 * 256 + 2 * 32
+
+
+def test_optimal_transport_draws_rooms_together_no_more_than_in_the_paper(nets):
+    assert nets.filter(OptimalTransport()).resampler.regularization == 0.01
 
 
 def test_an_observation_is_rendered_in_its_own_home(homes, nets):

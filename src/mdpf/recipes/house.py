@@ -6,7 +6,7 @@ training; whatever interrupts it, the same command goes on from the last whole e
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,9 @@ PRESETS = {
     "fast": Preset(2e-3, 2e-3, 0.5, 9, 8, 1e-3, 2, Cosine()),
     "quick": Preset(2e-3, 2e-3, 0.5, 2, 3, 1e-3, 1, Cosine()),
 }
+
+
+PLAIN = ("reduced", "as_published", "regularization")  # Choices that networks take from a configuration as they are.
 
 
 class Sizes(NamedTuple):
@@ -66,6 +69,7 @@ class Config:
         samples: Rays along each side of a pixel of the image.
         reduced: Whether the convolutions compute in half the precision on a GPU.
         as_published: Whether the recurrent network is as it was run for the paper: without a map, a bound or its own position.
+        regularization: Of optimal transport.
     """
 
     method: str
@@ -81,6 +85,7 @@ class Config:
     samples: int = 2
     reduced: bool = True
     as_published: bool = False
+    regularization: float = house_networks.REGULARIZATION
 
 
 @dataclass(frozen=True)
@@ -111,13 +116,12 @@ def cloud(scale: float, concentration: float) -> Callable[[Tensor], Kernel]:
 
 def networks(config: Config) -> HouseNetworks:
     """The networks of the study, which see and know every home."""
-    return _networks(config.blurred, config.samples, config.reduced, config.as_published)
+    return replace(_networks(config.blurred, config.samples), **{name: getattr(config, name) for name in PLAIN})
 
 
 @lru_cache(maxsize=2)
-def _networks(blurred: bool, samples: int, reduced: bool, as_published: bool) -> HouseNetworks:
-    options = {"blurred": blurred, "samples": samples, "reduced": reduced, "as_published": as_published}
-    return house_networks.networks(homes.all_homes(), **options)
+def _networks(blurred: bool, samples: int) -> HouseNetworks:
+    return house_networks.networks(homes.all_homes(), blurred=blurred, samples=samples)
 
 
 def training_of(config: Config, nets: HouseNetworks | None = None) -> Training:

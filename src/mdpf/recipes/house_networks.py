@@ -23,7 +23,7 @@ from mdpf.models import (
 )
 from mdpf.render import Camera, Scene
 from mdpf.render.raycast import cast
-from mdpf.resamplers import Resampler
+from mdpf.resamplers import OptimalTransport, Resampler
 from mdpf.tasks.homes import scenes, walks
 from mdpf.tasks.homes.geometry import Home
 from mdpf.tasks.homes.recorded import Recorded
@@ -32,6 +32,7 @@ NUM_HITS = 10  # Walls that a ray is followed through; of a thousand frames, fiv
 PORTION = {"cpu": 32, "cuda": 2048}  # Frames at a time.
 FEATURES = 64  # Of an image, and as many of the map.
 BOUND = (75.0, 75.0, 0.99, 0.99)  # Pixels (1.5 m), and of sine and cosine.
+REGULARIZATION = 0.01  # Of optimal transport, as in the paper: clouds of several rooms must not be drawn together.
 LARGEST_NUMBER = 2**24  # That single precision can count to.
 START, MINIMUM = (5.0, 5.0, 0.03), (0.1, 0.1, 0.01)  # Bandwidths.
 
@@ -124,15 +125,19 @@ class HouseNetworks:
         crop: Cuts out of the maps.
         reduced: Whether the convolutions compute in half the precision on a GPU.
         as_published: Whether the recurrent network is as it was run for the paper: without a map, a bound or its own position.
+        regularization: Of optimal transport, in place of the method's own.
     """
 
     source: nn.Module
     crop: LocalMap
     reduced: bool = True
     as_published: bool = False
+    regularization: float = REGULARIZATION
 
     def filter(self, resampler: Resampler) -> ParticleFilter:
         """A particle filter with these networks."""
+        if isinstance(resampler, OptimalTransport):
+            resampler = replace(resampler, regularization=self.regularization)
         return ParticleFilter(
             dynamics=self.dynamics(),
             measurement=self.measurement(num_heads=1),
@@ -188,7 +193,13 @@ class HouseNetworks:
 
 
 def networks(
-    homes: Sequence[Home], *, blurred: bool = True, samples: int = 2, reduced: bool = True, as_published: bool = False
+    homes: Sequence[Home],
+    *,
+    blurred: bool = True,
+    samples: int = 2,
+    reduced: bool = True,
+    as_published: bool = False,
+    regularization: float = REGULARIZATION,
 ) -> HouseNetworks:
     """Networks that see and know some homes.
 
@@ -198,11 +209,12 @@ def networks(
         samples: Rays along each side of a pixel.
         reduced: See ``HouseNetworks``.
         as_published: See ``HouseNetworks``.
+        regularization: See ``HouseNetworks``.
     """
     maps = [torch.from_numpy(~home.wall_map()) for home in homes]
     camera = replace(scenes.CAMERA, samples=samples)
     source = Rendered(scenes.build(homes), camera)
-    return HouseNetworks(source, LocalMap(maps, blurred=blurred), reduced, as_published)
+    return HouseNetworks(source, LocalMap(maps, blurred=blurred), reduced, as_published, regularization)
 
 
 def from_records(recorded: Recorded, **options: bool) -> tuple[SequenceBatch, HouseNetworks]:
