@@ -11,6 +11,7 @@ import argparse
 import os
 import random
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -153,7 +154,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = campaign(Path(folder), kills=options.kills, seed=options.seed)
     print(found)
-    results.write_json(options.out, found | {"provenance": vars(results.provenance(found["seconds"]))})
+    results.write_json(
+        options.out,
+        found
+        | {"provenance": vars(results.provenance(found["seconds"], command=["python -m mdpf.reliability.kills", *sys.argv[1:]]))},
+    )
 
 
 if __name__ == "__main__":

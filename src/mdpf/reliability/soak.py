@@ -8,6 +8,7 @@ frames are done the outcome is written.
 
 import argparse
 import math
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -126,7 +127,13 @@ def main() -> None:
     found = soak(options.weights, options.state, frames=options.frames, cars=options.cars, minutes=options.minutes)
     print(f"{found['frames']} of {options.frames} frames of {found['cars']} cars, {found['seconds']:.0f} s, {found['calls'][-1]}")
     if found["frames"] >= options.frames:
-        results.write_json(options.out, found | {"provenance": vars(results.provenance(found["seconds"]))})
+        results.write_json(
+            options.out,
+            found
+            | {
+                "provenance": vars(results.provenance(found["seconds"], command=["python -m mdpf.reliability.soak", *sys.argv[1:]]))
+            },
+        )
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from mdpf.report.house_tables import anywhere, house
 from mdpf.report.markdown import markdown, missing, origin
 from mdpf.report.outcome_tables import outcome
 from mdpf.report.published import BEARINGS as BEARINGS_LOGGED
+from mdpf.report.reliability_tables import own_logs, reliability
 from mdpf.report.toy_tables import toy, toy_claims, toy_noise
 from mdpf.report.variance_tables import growth, peaks, variance
 
@@ -119,6 +120,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "maze-blind": maze_tables.blind,
     "maze-claims": maze_tables.claims,
     "maze-anywhere": maze_tables.anywhere,
+    "reliability": reliability,
+    "own-logs": own_logs,
     "speed-targets": speed_targets.targets,
     "speed-density": speed_tables.density,
     "speed-training": speed_tables.training,

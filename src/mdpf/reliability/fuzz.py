@@ -1,0 +1,58 @@
+"""Run the tests that hand arbitrary input to the file reader and to a tracker, with many more inputs than they take by default.
+
+    python -m mdpf.reliability.fuzz --examples 4000
+
+Every input has to give an answer in the library's own words, or finite numbers. Run it in a clone, where the tests are.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from mdpf.data.atomic import check_place
+from mdpf.evaluation import results
+
+# What is tried, by the test that tries it.
+TRIED = {
+    "files with damaged bytes": "tests/data/test_files.py::test_fuzz_damaged_bytes",
+    "files of arbitrary arrays": "tests/data/test_files.py::test_fuzz_arbitrary_arrays",
+    "init and step": "tests/tracking/test_fuzz.py::test_fuzz_init_and_step",
+}
+
+
+def fuzz(examples: int) -> list[dict[str, Any]]:
+    """Run every test with so many inputs; a failure raises, with what pytest said."""
+    found = []
+    for what, test in TRIED.items():
+        began = time.monotonic()
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+        run = subprocess.run(words, env={**os.environ, "MDPF_FUZZ": str(examples)}, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise AssertionError(f"fuzz needs {test} to pass, got:\n{run.stdout[-4000:]}{run.stderr[-1000:]}")
+        found.append({"name": what, "examples": examples, "seconds": round(time.monotonic() - began, 1)})
+    return found
+
+
+def main() -> None:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--examples", type=int, default=4000)
+    parser.add_argument("--out", type=Path, default=Path("results/reliability/fuzz.json"))
+    options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    check_place(options.out)
+    rows = fuzz(options.examples)
+    seconds = sum(row["seconds"] for row in rows)
+    results.write_json(
+        options.out,
+        {"rows": rows, "provenance": vars(results.provenance(seconds, command=["python -m mdpf.reliability.fuzz", *sys.argv[1:]]))},
+    )
+    print(rows)
+
+
+if __name__ == "__main__":
+    main()
