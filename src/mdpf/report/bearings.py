@@ -129,6 +129,9 @@ def sweep(folder: Path) -> Figure:
             emphasis = {"linewidth": 1.8, "zorder": 3} if name.endswith("MDPF") else {}
             axes.plot(counts, values, "o-", color=style.METHOD_COLOURS.get(name, style.BLUE), label=name, markersize=3, **emphasis)
         axes.set(xscale="log", xlabel="particles in use (25 in training)", ylabel=LABELS[metric])
+        ticks = sorted({count for points in curves.values() for count in points})
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], rotation=45)
+        axes.minorticks_off()
     figure.legend(handles=panels[0].get_lines(), loc="outside right center")
     return figure
 
