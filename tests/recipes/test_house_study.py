@@ -79,7 +79,7 @@ def test_other_methods_train_too(method, tiny, tmp_path):
     told = []
     house_study.study(config(method), tmp_path / "results", work=tmp_path / "work", watch=told.append)
     expected = {
-        "A-MDPF": ["measurement", "likelihood", "refinement", "likelihood", "refinement"],
+        "A-MDPF": ["measurement", "likelihood", "likelihood", "refinement"],
         "DIS-PF": ["measurement", "error", "bandwidth"],
     }
     assert [epoch.stage for epoch in told] == expected[method]
