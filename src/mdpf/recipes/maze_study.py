@@ -56,12 +56,14 @@ class Scope:
     Args:
         mazes: Which mazes.
         scratch: Whether the methods that the paper compares its own with are also trained without a first stage.
-        particles: With how many particles the median runs find themselves from nowhere,
+        searching: Whose median runs are to find themselves from nowhere,
+        particles: with how many particles,
         num_walks: on how many walks.
     """
 
     mazes: tuple[int, ...] = geometry.NUMBERS
     scratch: bool = True
+    searching: tuple[str, ...] = ("MDPF", "A-MDPF", "TG-PF", "DIS-PF")
     particles: tuple[int, ...] = (250, 1000, 10_000)
     num_walks: int = 200
 
@@ -121,7 +123,7 @@ def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch
         if scope.scratch and config.method not in OWN:
             found.append(_training(replace(config, pretrained=False), *where))
     for particles in scope.particles:
-        found += [_global(config, folder, device, particles, scope) for config in configs if config.method != "LSTM"]
+        found += [_global(config, folder, device, particles, scope) for config in configs if config.method in scope.searching]
     return found
 
 
@@ -295,8 +297,7 @@ def _global(config: Config, folder: Path, device: str, particles: int, scope: Sc
         return results.load_same(folder / file_name(config.method, setting), notes) is not None
 
     name = f"{config.method} anywhere in maze {config.maze} with {particles} particles"
-    slow = 60.0 if config.method in ("C-PF", "OT-PF") else 15.0
-    return Part(name, do, done, (part_name(config),), slow if torch.device(device).type == "cuda" else 0.0)
+    return Part(name, do, done, (part_name(config),), 20.0 if torch.device(device).type == "cuda" else 0.0)
 
 
 def _urgency(part: Part) -> int:

@@ -168,7 +168,8 @@ def evaluation_data(config: Config, folder: Path | None = None, device: str = "c
 
 @lru_cache(maxsize=3)
 def _evaluation_data(config: Config, count: int, folder: Path | None, device: str) -> SequenceBatch:
-    return disturbed(config, _walks(config, "evaluation", count, folder, device), "evaluation").to(device)
+    # Whole images without noise are of no further use: only what is made of them is remembered.
+    return disturbed(config, _walks.__wrapped__(config, "evaluation", count, folder, device), "evaluation").to(device)
 
 
 def disturbed(config: Config, batch: SequenceBatch, name: str) -> SequenceBatch:
