@@ -6,13 +6,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from mdpf import cli
+from mdpf.data import files
 from mdpf.evaluation import results
 from mdpf.recipes import maze_global, maze_study, mazes
 from mdpf.recipes.maze_study import Scope
 from mdpf.recipes.methods import METHODS
 from mdpf.spaces import wrap
+from mdpf.tasks import TASKS
 from mdpf.tasks.mazes import geometry, recordings
-from mdpf.tasks.mazes.task import ORIGINAL
+from mdpf.tasks.mazes.task import ORIGINAL, SPACE
 from mdpf.training.stages import Cosine
 
 TINY = mazes.Preset(1e-3, 1e-3, 0.5, 1, 1, 1e-3, 1, Cosine())
@@ -208,3 +211,22 @@ def test_weight_near_the_truth_by_hand():
     weights = torch.tensor([0.1, 0.2, 0.3, 0.15, 0.25]).log().expand(1, 1, 5)
     found = maze_global.share_near(maze_global.Search(particles, weights, truth), config)
     torch.testing.assert_close(found, torch.tensor([[0.1 + 0.2 + 0.15]]))
+
+
+def test_command_line_trains_in_a_maze_and_judges_the_run_on_a_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert call("train", "maze-2", "TG-PF", "--preset", "tiny", "--particles", "4", "--device", "cpu") == 0
+    assert "Wrote runs/maze-2/TG-PF@maze-2.json." in capsys.readouterr().out
+    files.write("walks.npz", TASKS["maze-2"]().split("evaluation", num_sequences=2, length=12), SPACE)
+    assert call("evaluate", "runs/maze-2", "--data", "walks.npz", "--json", "judged.json") == 0
+    assert json.loads((tmp_path / "judged.json").read_text())["metrics"]["position_rmse"] > 0
+    assert call("train", "maze-2", "TG-PF", "--width", "4") == 2
+    assert "needs no --width for the task maze-2, got 4" in capsys.readouterr().err
+
+
+def call(*words):
+    try:
+        cli.main(list(words))
+    except SystemExit as stopped:
+        return stopped.code
+    return 0

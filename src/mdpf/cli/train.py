@@ -43,13 +43,16 @@ def train(
 
 
 def _train_on_task(task: str, method: str, options: dict[str, Any], device: str, out: Path | None) -> None:
-    from mdpf.evaluation.results import load
     from mdpf.recipes import bearings, bearings_beyond, bearings_study
     from mdpf.recipes.methods import METHODS
     from mdpf.report.events import events
     from mdpf.report.progress import epochs
 
-    choose("task", task, {"bearings": bearings})
+    mazes = {f"maze-{number}": number for number in (1, 2, 3)}
+    choose("task", task, {"bearings": 0, **mazes})
+    if task in mazes:
+        _train_in_maze(mazes[task], method, options, device, out)
+        return
     choose("method", method, {**METHODS, **bearings_beyond.PLUS})
     if "preset" in options:
         choose("preset", options["preset"], bearings.PRESETS)
@@ -59,6 +62,32 @@ def _train_on_task(task: str, method: str, options: dict[str, Any], device: str,
     with epochs(OUT) as show, events(out / "events", lambda name, epoch: show(epoch)) as watch:
         watch = partial(watch, method)
         paths = bearings_study.study(config, out, work=out / "training", device=device, where=where, watch=watch)
+    _tell(paths, method)
+
+
+def _train_in_maze(number: int, method: str, options: dict[str, Any], device: str, out: Path | None) -> None:
+    from mdpf.recipes import maze_study, mazes
+    from mdpf.recipes.methods import METHODS
+    from mdpf.report.events import events
+    from mdpf.report.progress import epochs
+
+    choose("method", method, METHODS)
+    choose("preset", options.get("preset", "fast"), mazes.PRESETS)
+    _refuse("start", options, f"the task maze-{number}", "Where it starts belongs to the task.")
+    _refuse("hidden_dim", options, f"the task maze-{number}", "Its networks have the sizes of the paper's.", "width")
+    if "bound" in options:
+        options["bound"] = (options["bound"], options["bound"], 1.0, 1.0)
+    config = mazes.Config(method, number, **options)
+    device, out = device_of(device), Path("runs") / f"maze-{number}" if out is None else out
+    with epochs(OUT) as show, events(out / "events", lambda name, epoch: show(epoch)) as watch:
+        paths = maze_study.study(config, out, work=out / "training", device=device, watch=partial(watch, method))
+    _tell([path for path in paths if "-shuffled" not in path.name], method)
+
+
+def _tell(paths: list[Path], method: str) -> None:
+    """Say what was written, and of results the best of the middle runs."""
+    from mdpf.evaluation.results import load
+
     for path in paths:
         OUT.print(f"Wrote {path}.", highlight=False)
         if path.suffix == ".json":
@@ -98,6 +127,6 @@ def _train_on_file(path: Path, method: str, options: dict[str, Any], device: str
     OUT.print(comparison.verdict(found.results[0], found.baselines), highlight=False, markup=False, soft_wrap=True)
 
 
-def _refuse(name: str, options: dict[str, Any], what: str, why: str) -> None:
+def _refuse(name: str, options: dict[str, Any], what: str, why: str, flag: str | None = None) -> None:
     if name in options:
-        raise ValueError(f"mdpf train needs no --{name} for {what}, got {options[name]!r}. {why}")
+        raise ValueError(f"mdpf train needs no --{flag or name} for {what}, got {options[name]!r}. {why}")

@@ -228,6 +228,13 @@ def units(config: Config) -> Tensor:
     return torch.tensor([theirs[0] / ours[0], theirs[1] / ours[1], 1.0])
 
 
+def half_extent(config: Config) -> tuple[float, float]:
+    """How far a maze reaches to either side of its middle, in units of states."""
+    maze = geometry.read(config.maze)
+    across, along = CONVENTIONS[config.conventions].scale(maze)
+    return across * maze.extent[0] / 2, along * maze.extent[1] / 2
+
+
 def load_run(path: Path) -> tuple[Filter, Config]:
     """The filter of a weights file that the study wrote, and how it was trained."""
     saved = weights.load(path)

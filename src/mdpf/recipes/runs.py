@@ -12,11 +12,12 @@ from torch import Tensor
 
 from mdpf.checks import check_finite
 from mdpf.evaluation.evaluate import Filter
-from mdpf.recipes import bearings, logs
+from mdpf.recipes import bearings, logs, maze_panels, mazes
 from mdpf.recipes.log_networks import LogNetworks
 from mdpf.recipes.methods import METHODS
 from mdpf.spaces import StateSpace
 from mdpf.tasks import bearings as bearings_task
+from mdpf.tasks import mazes as maze_tasks
 from mdpf.tracking import Around, Box, Tracker, Vigilance
 from mdpf.training import weights
 from mdpf.training.weights import Weights
@@ -137,6 +138,26 @@ def _open_bearings(path: Path, saved: Weights) -> Run:
     )
 
 
+def _open_maze(path: Path, saved: Weights) -> Run:
+    filter, config = mazes.load_run(path)
+    task, scene = maze_tasks.task(config.maze), maze_panels.scene(config)
+    width, height, pi = *mazes.half_extent(config), 3.141592653589793
+    return Run(
+        filter=filter,
+        config=saved.config,
+        space=task.space,
+        observation=task.observation,
+        image=True,
+        action_dim=task.action_dim,
+        around=Around(task.space, (0.5, 0.5, 0.03)),
+        box=Box(task.space, (-width, -height, -pi), (width, height, pi)),
+        prior=task.prior,
+        limit_lost=task.limit_lost,
+        num_particles=config.particles,
+        scene=scene,
+    )
+
+
 def _open_file(path: Path, saved: Weights) -> Run:
     config, blueprint = logs.rebuild(saved.config)
     if config.method not in METHODS:
@@ -161,4 +182,4 @@ def _open_file(path: Path, saved: Weights) -> Run:
     )
 
 
-_OPENERS: dict[str, Callable[[Path, Weights], Run]] = {"bearings": _open_bearings, "file": _open_file}
+_OPENERS: dict[str, Callable[[Path, Weights], Run]] = {"bearings": _open_bearings, "maze": _open_maze, "file": _open_file}
