@@ -25,7 +25,11 @@ def origin(results: Sequence[Result]) -> str:
     commands = sorted({result.provenance.command for result in results})
     seconds = sum(result.provenance.seconds for result in results)
     made_by = ", ".join(f"`{command}`" for command in commands)
-    return f"*Made by {made_by} at revision {', '.join(revisions)} in {seconds / 60:.0f} minutes ({'; '.join(devices)}).*"
+    return f"*Made by {made_by} at revision {', '.join(revisions)} in {_duration(seconds)} ({'; '.join(devices)}).*"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
 def load_if_there(path: Path) -> Result | None:
