@@ -38,7 +38,7 @@ def cells(table, first):
 def test_table_without_files_names_the_command_and_no_number(name, tmp_path):
     text = tables.TABLES[name](tmp_path)
     assert text.startswith("*Not computed yet: ")
-    assert re.search(r"`mdpf (reproduce [\w-]+|bench( [\w-]+)?)` computes it\.\*$", text)
+    assert re.search(r"`(mdpf |python -m mdpf\.)[^`]+` computes it\.\*$", text)
 
 
 def test_names_are_those_of_the_rooms_that_write_the_files():
