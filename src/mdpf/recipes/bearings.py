@@ -36,7 +36,7 @@ PRESETS = {
     "paper": Preset(5e-4, 5e-4, 0.1, 800, 400, 1e-4, 800, Plateau()),
     "fast": Preset(2e-3, 2e-3, 0.5, 100, 30, 1e-3, 20, Cosine()),
     "quick": Preset(1e-2, 1e-2, 0.5, 14, 4, 1e-2, 2, Cosine()),
-    "long": Preset(2e-3, 2e-3, 0.5, 60, 10, 5e-3, 10, Cosine()),
+    "long": Preset(4e-3, 4e-3, 0.5, 40, 10, 5e-3, 5, Cosine()),
     "demo": Preset(6e-3, 6e-3, 0.5, 24, 4, 4e-3, 1, Cosine()),
 }
 
