@@ -97,11 +97,16 @@ def test_a_setting_borrows_the_measurement_model_and_is_filed_under_its_name(tin
         watch=None,
         scope=house_study.Scope(settings=("as-published",)),
     )
-    assert [part.name for part in todo] == ["LSTM", "LSTM (as-published)"]
+    assert [part.name for part in todo] == ["LSTM", "LSTM (as-published)", "dead-reckoning"]
     for part in todo:
         assert not part.done()
         part.do(house_study.Deadline())
         assert part.done()
+    # What is done leaves nothing but its measurement model.
+    assert not list((tmp_path / "work" / "LSTM").glob("*.safetensors"))
+    reckoned = results.load(tmp_path / "results" / "dead-reckoning.json").runs[0]
+    assert 0.1 < reckoned["metrics"]["position_rmse"] < 3
+    assert reckoned["curves"]["position_rmse"][0] < reckoned["curves"]["position_rmse"][-1]
     first, other = ((tmp_path / "work" / place / "measurement" / "measurement.safetensors") for place in ("", "as-published"))
     assert first.read_bytes() == other.read_bytes()
     saved = weights.load(tmp_path / "results" / "weights" / "LSTM@as-published.safetensors")

@@ -25,14 +25,17 @@ from mdpf.models import take_run
 from mdpf.recipes.bearings_files import Filing, filing, weights_file
 from mdpf.recipes.bearings_study import work_off
 from mdpf.recipes.house import PRESETS, SIZES, Config, split, train
+from mdpf.recipes.maze_study import clear
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
 from mdpf.tasks.homes import task as homes
+from mdpf.tasks.homes import walks
 from mdpf.tasks.homes.task import METRES
 from mdpf.training import fit, weights
 from mdpf.training.deadline import Deadline
 
 EXPERIMENT = "house"
+RECKONING = "dead-reckoning"
 # What matters most first; A-MDPF waits for MDPF. The last two are not in the paper's table.
 ORDER = ("MDPF", "A-MDPF", "TG-MDPF", "DIS-PF", "LSTM", "TG-PF", "OT-PF", "SR-PF", "C-PF", "IRG-MDPF")
 
@@ -167,6 +170,28 @@ def judge(
     return Judged(in_metres(found.metrics), in_metres(quartiles), curves)
 
 
+def reckon(config: Config, folder: Path) -> Path:
+    """Judge who starts like the filters and trusts odometry alone; write ``dead-reckoning.json``."""
+    began, data, problem = time.monotonic(), split("evaluation", SIZES[config.preset].evaluation), homes.task()
+    assert data.actions is not None
+    start = problem.prior(data.states[:, 0], 1, generator=torch.Generator().manual_seed(config.seed))[:, 0]
+    difference = walks.SPACE.difference(walks.dead_reckoning(start, data.actions), data.states)
+    position, heading = difference[..., :2].square().sum(-1), difference[..., 2].square()
+    numbers = {
+        "rmse_paper": (position + heading).mean(-1).sqrt().mean() * METRES,
+        "position_rmse": position[:, 1:].mean().sqrt() * METRES,
+        "angle_rmse": heading[:, 1:].mean().sqrt(),
+        "lost": (position[:, -1].sqrt() > problem.limit_lost).float().mean(),
+    }
+    curves = {
+        "position_rmse": _rounded(position.mean(0).sqrt() * METRES),
+        "position_median": _rounded(position.sqrt().quantile(0.5, 0) * METRES),
+    }
+    run = {"seed": config.seed, "metrics": {name: value.item() for name, value in numbers.items()}, "curves": curves}
+    notes = {"preset": config.preset, "seed": config.seed, "sizes": SIZES[config.preset]._asdict()}
+    return results.save(Result(EXPERIMENT, RECKONING, [run], notes, provenance(time.monotonic() - began)), folder)
+
+
 def in_metres(found: dict[str, Tensor]) -> dict[str, Tensor]:
     """Numbers in pixels, by the name of their metric, as numbers in metres; the rest as they are."""
     converted = {}
@@ -208,6 +233,9 @@ def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch
         method, changes = SETTINGS[name]
         if method in methods:
             found.append(_training(replace(methods[method], **changes), folder, work, device, watch, name=name))
+    reckoning = folder / f"{RECKONING}.json"
+    if scope.default:
+        found.append(Part(RECKONING, lambda until: reckon(configs[0], folder), reckoning.exists))
     return found
 
 
@@ -229,6 +257,7 @@ def _training(
         if not plain:
             _lend(work / "measurement", own / "measurement", config)
         study(config, folder, work=own, data=work / "data", device=device, where=where, watch=told, until=until)
+        clear(config.method, own)
 
     return Part(title, do, lambda: where.done(folder, describe(config)), needs)
 

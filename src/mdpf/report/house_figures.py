@@ -74,6 +74,11 @@ def errors(folder: Path) -> Figure:
             curves = load(path).runs[0]["curves"]
             for axes, key in zip(panels, ("position_rmse", "position_median"), strict=True):
                 axes.plot(curves[key], color=style.METHOD_COLOURS[name], label=name, linewidth=1)
+    path = folder / "dead-reckoning.json"
+    if path.exists():
+        curves = load(path).runs[0]["curves"]
+        for axes, key in zip(panels, ("position_rmse", "position_median"), strict=True):
+            axes.plot(curves[key], ":", color=style.BLACK, label="dead reckoning", linewidth=1)
     panels[0].set(xlabel="frame", ylabel="position error, root mean square (m)", ylim=(0, None))
     panels[1].set(xlabel="frame", ylabel="median (m)", ylim=(0, None))
     figure.legend(handles=panels[0].get_lines(), loc="outside right center")

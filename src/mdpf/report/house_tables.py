@@ -23,6 +23,11 @@ def house(results: Path, *methods: str) -> str:
     found.sort(key=lambda result: result.metric("nll_paper")[0])
     rows = [_row(result) for result in found]
     header = ["method", "NLL", "RMSE, m", "median RMSE, m", "lost", "heading RMSE", "NLL, authors", "RMSE, authors, m"]
+    path = results / "house" / "dead-reckoning.json"
+    if path.exists():
+        metrics = load(path).runs[0]["metrics"]
+        cells = ["", f"{metrics['rmse_paper']:.2f}", "", f"{metrics['lost']:.0%}", f"{metrics['angle_rmse']:.2f}", "", ""]
+        rows.append(["dead reckoning", *cells])
     text = markdown(header, rows) + "\n\n" + origin(found)
     return text + ("\n\n" + missing(absent, "mdpf reproduce house") if absent else "")
 
