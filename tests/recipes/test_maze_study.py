@@ -9,13 +9,14 @@ import torch
 from mdpf import cli
 from mdpf.data import files
 from mdpf.evaluation import results
-from mdpf.recipes import maze_global, maze_study, mazes
+from mdpf.recipes import maze_global, maze_study, mazes, training
 from mdpf.recipes.maze_study import Scope
 from mdpf.recipes.methods import METHODS
 from mdpf.spaces import wrap
 from mdpf.tasks import TASKS
 from mdpf.tasks.mazes import geometry, recordings
 from mdpf.tasks.mazes.task import ORIGINAL, SPACE
+from mdpf.training.fit import fit
 from mdpf.training.stages import Cosine
 
 TINY = mazes.Preset(1e-3, 1e-3, 0.5, 1, 1, 1e-3, 1, Cosine())
@@ -154,6 +155,22 @@ def test_every_method_trains_and_is_judged(method, tmp_path):
     assert found["nll"].shape == (1,)
     assert found["nll"].isfinite().all()
     assert found["angle_rmse"] > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.compile
+@pytest.mark.parametrize("stage", ["measurement", "likelihood"])
+def test_a_captured_update_is_the_eager_one(stage):
+    """Noise of camera and odometry is drawn inside the captured update, from the same stream."""
+    config = mazes.Config("MDPF", runs=2, preset="tiny", particles=5)
+    data = mazes.learning_data(config, "train", device="cuda")
+    data = mazes.labelled_frames(data) if stage == "measurement" else data
+    found = []
+    for execution in ("eager", "captured"):
+        learned = mazes.training_of(config)
+        filter = training.build(learned, device="cuda")
+        found.append(fit(filter, training.stages(learned)[stage], data, data, num_runs=2, seed=0, execution=execution).values)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-2, atol=1e-3)
 
 
 def test_published_recordings_take_the_place_of_rendered_walks(tmp_path):

@@ -138,3 +138,18 @@ def test_bad_odometry_leads_astray():
     assert error[:, 2].square().mean().sqrt() > 1.0
     assert error[:, :2].square().sum(-1).mean().sqrt() > 3.0
     assert math.isclose(batch.states[..., :2].abs().amax().item(), 10.0, rel_tol=0.1)
+
+
+@pytest.mark.gpu
+def test_a_gpu_sees_the_same_walks(recording):
+    there = recordings.record(MAZES[1], 4, 100, generator=stream(), device="cuda")
+    assert torch.equal(there.poses.cpu(), recording.poses)
+    difference = (there.images.cpu().int() - recording.images.int()).abs()
+    # Rounding may move the edge of a texel.
+    assert (difference > 1).float().mean() < 1e-3
+    batch = mazes.sequences(recording)
+    recorder = noise.Recorder(stream(2))
+    ours = mazes.Sensors()(batch, generator=recorder)
+    theirs = mazes.Sensors()(batch.to("cuda"), generator=recorder.noise)
+    assert torch.equal(theirs.observations.cpu(), ours.observations)
+    torch.testing.assert_close(theirs.actions.cpu(), ours.actions)
