@@ -1,5 +1,6 @@
 """Training a method on a task, or on a file of sequences."""
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,6 +58,11 @@ def _train_on_task(task: str, method: str, options: dict[str, Any], device: str,
     if "preset" in options:
         choose("preset", options["preset"], bearings.PRESETS)
     _refuse("start", options, f"the task {task}", "Where it starts belongs to the task.")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(
+            f"mdpf train {task} needs to be one process, got {os.environ['WORLD_SIZE']}. It trains all runs at once on one device; "
+            "files of sequences can be shared by several."
+        )
     config, where = bearings_beyond.named(method, **options)
     device, out = device_of(device), Path("runs") / task if out is None else out
     with epochs(OUT) as show, events(out / "events", lambda name, epoch: show(epoch)) as watch:
@@ -104,6 +110,7 @@ def _train_on_file(path: Path, method: str, options: dict[str, Any], device: str
     from mdpf.report import comparison
     from mdpf.report.events import events
     from mdpf.report.progress import epochs
+    from mdpf.training import processes
 
     choose("method", method, METHODS)
     choose("preset", options.get("preset", "fast"), logs.PRESETS)
@@ -112,15 +119,20 @@ def _train_on_file(path: Path, method: str, options: dict[str, Any], device: str
     summary = files.summarise(path)
     if not summary.ok:
         raise ValueError(summary.findings[0].message)
-    for finding in summary.findings:
+    for finding in summary.findings if int(os.environ.get("RANK", "0")) == 0 else ():
         OUT.print(f"[bold]{finding.severity}[/bold]: {finding.message}", highlight=False)
     out = Path("runs") / path.stem if out is None else out
     logs_study.check(config, path, out)
-    with (
-        epochs(OUT) as show,
-        events(out / "events", lambda name, epoch: show(epoch._replace(stage=f"{name} {epoch.stage}"))) as watch,
-    ):
-        found = logs_study.study(config, path, out, device=device, watch=watch)
+    with processes.joined(device) as own:
+        if processes.rank():
+            # The first of several processes shows, judges and writes.
+            logs_study.study(config, path, out, device=own)
+            return
+        with (
+            epochs(OUT) as show,
+            events(out / "events", lambda name, epoch: show(epoch._replace(stage=f"{name} {epoch.stage}"))) as watch,
+        ):
+            found = logs_study.study(config, path, out, device=own, watch=watch)
     for written in found.paths:
         OUT.print(f"Wrote {written}.", highlight=False)
     OUT.print(comparison.table([*found.results, *found.baselines]), markup=False, highlight=False)

@@ -28,7 +28,7 @@ from mdpf.recipes.methods import METHODS
 from mdpf.recipes.vigilance import learn
 from mdpf.resamplers import Adaptive, Discrete
 from mdpf.tracking import Around, Box, Tracker, Vigilance
-from mdpf.training import fit, weights
+from mdpf.training import fit, processes, weights
 from mdpf.training.deadline import Deadline
 
 BASELINE = "LSTM"
@@ -69,6 +69,8 @@ def study(
         plain = replace(config, method=BASELINE)
         others, written = _trained(plain, prepared, baselines, folder, notes | asdict(plain), data.stem, device, watch, until)
         paths += written
+    if processes.rank():
+        return Outcome([], [], [])
     reckoned = _dead_reckoning(config, prepared, notes, data.stem, device)
     paths.append(results.save(reckoned, baselines))
     return Outcome(found, [*others, reckoned], paths)
@@ -98,6 +100,9 @@ def _trained(
     settings, found, paths = METHODS[config.method].reported, [], []
     told = None if watch is None else partial(watch, config.method)
     trained = logs.train(config, prepared, root / "training", watch=told, until=until)
+    if processes.rank():
+        # The first process judges and writes.
+        return [], []
     for setting, stage in settings.items():
         began = time.monotonic()
         filter = trained.filters[stage]

@@ -26,7 +26,7 @@ from mdpf.recipes import logs, logs_study
 from mdpf.spaces import StateSpace
 
 METHOD = "MDPF"
-UPDATES = logs.Updates(full=12, measurement=12, short=6)
+UPDATES = logs.Updates(full=8, measurement=8, short=4)
 POLL = 2e-4  # Seconds between looks for a file that is being written.
 
 
@@ -71,7 +71,7 @@ def campaign(folder: Path, *, kills: int, seed: int = 0) -> dict[str, Any]:
 def record(path: Path) -> Path:
     """A small recording: points that wander on a line, seen with noise."""
     stream = np.random.default_rng(0)
-    states = stream.normal(0, 0.3, (24, 20, 1)).cumsum(1)
+    states = stream.normal(0, 0.3, (16, 20, 1)).cumsum(1)
     space = StateSpace.of("x").to_json()
     np.savez(path, states=states, observations=states + stream.normal(0, 0.2, states.shape), space=np.array(space))
     return path

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mdpf.checks import DegenerateWeightsError, MdpfWarning
 from mdpf.data.sequences import SequenceBatch, epoch_order
 from mdpf.recording import own_stream
-from mdpf.training import adam, checkpoint, schedule
+from mdpf.training import adam, checkpoint, processes, schedule
 from mdpf.training.deadline import Deadline, OutOfTime
 from mdpf.training.doors import check_data
 from mdpf.training.fingerprint import fingerprint
@@ -84,6 +84,9 @@ def fit(
     The random numbers of an epoch depend on seed, stage and epoch alone, and a checkpoint holds all the rest: a training that was
     interrupted goes on from the last whole epoch and ends with the numbers of an undisturbed one.
 
+    Where several processes share the work (``training.processes``), each is called with all the data and learns from its share; a
+    batch is then as many times as large, and no process may end before the others: leave ``until`` alone.
+
     Args:
         filter: A filter with a run axis (``models.stack_runs``).
         stage: What to do.
@@ -105,6 +108,7 @@ def fit(
         check_data("fit", name, data, flat.values)
     state = _State(flat, num_runs)
     recipe = _recipe(filter, stage, seed, flat.values, train, validation)
+    processes.wait()
     if path is not None and Path(path).exists():
         state.restore(checkpoint.load(path), recipe, path)
 
@@ -114,7 +118,7 @@ def fit(
         size = (num_runs, min(stage.batch, train.num_sequences), flat.values.shape[1])
         count = worthwhile(*size) if device.type == "cpu" else torch.get_num_threads()
         with own_stream(device), threads(count):
-            _train(filter, flat, stage, state, train, validation, seed, execution, notes, until or Deadline())
+            _train(filter, flat, stage, state, processes.share(train), validation, seed, execution, notes, until or Deadline())
     flat.values.copy_(state.best)
     learning = sum(epoch["seconds"] for epoch in state.history)
     return Fitted(state.best, state.progress.best, state.history, state.preparing, learning)
@@ -146,9 +150,10 @@ def _train(
             notes.write(state)
             raise OutOfTime(f"Stage {stage.name} is to go on after epoch {state.epoch} of {stage.epochs}.")
         began = time.monotonic()
-        generator.manual_seed(_epoch_seed(seed, stage.name, state.epoch))
+        generator.manual_seed(_epoch_seed(seed, stage.name, state.epoch, processes.rank()))
         trained, norm = _train_epoch(update, state, stage, train.num_sequences, generator)
-        judged = judge()
+        judged = processes.average(judge())
+        trained = processes.average(trained)
         state.note(judged, stage)
         entry = Epoch(
             stage=stage.name,
@@ -206,7 +211,7 @@ class _Notes:
 
     def write(self, state: "_State", *, finished: bool = False) -> None:
         """Write the checkpoint: all that is needed to go on; of a finished stage that is what it found."""
-        if self._path is not None and state.epoch:
+        if self._path is not None and state.epoch and processes.rank() == 0:
             notes = {"recipe": self._recipe, "epoch": state.epoch, "history": state.history, "preparing": state.preparing}
             checkpoint.save(self._path, state.tensors(finished=finished), notes | {"finished": finished})
 
@@ -288,6 +293,8 @@ def _recipe(filter: nn.Module, stage: Stage, seed: int, start: Tensor, *data: Se
     return {name: fingerprint(part) for name, part in parts.items()}
 
 
-def _epoch_seed(seed: int, stage: str, epoch: int) -> int:
-    digest = hashlib.sha256(f"{seed}/{stage}/{epoch}".encode()).digest()
+def _epoch_seed(seed: int, stage: str, epoch: int, rank: int) -> int:
+    # Processes that share the work need noise of their own; one alone has the numbers it always had.
+    share = f"/{rank}" if rank else ""
+    digest = hashlib.sha256(f"{seed}/{stage}/{epoch}{share}".encode()).digest()
     return int.from_bytes(digest[:4], "little")

@@ -26,7 +26,7 @@ from mdpf.checks import MdpfWarning
 from mdpf.data.sequences import SequenceBatch
 from mdpf.filters.belief import Belief, StepInfo
 from mdpf.recording import capture
-from mdpf.training import adam
+from mdpf.training import adam, processes
 from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Found, Noticing, Stage
 
@@ -143,6 +143,7 @@ class Update:
                 f"on {sorted(self._stage.rates)}. Give rates to the parts that the objective uses."
             )
         (gradients,) = torch.autograd.grad(loss.sum(), values)
+        processes.average(gradients)
         rates = self._rates * self._factor.unsqueeze(-1)
         stage = self._stage
         norm = adam.update(self._state, self._flat.values, gradients, rates, self.active, stage.clip, stage.decay)
