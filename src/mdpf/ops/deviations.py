@@ -3,6 +3,8 @@
 All functions work on one block of pairs and overwrite the memory they are given.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,9 +14,9 @@ POWER = {"e": 1.0, "b": 2.0}
 
 
 def _below_edge(u: Tensor, out: Tensor) -> Tensor:
-    """``1 - u^2``, zero outside the support; as a product it keeps its digits at the edge."""
+    """``1 - u^2``, outside the support the smallest number; as a product it keeps its digits at the edge."""
     torch.sub(1, u, out=out)
-    return out.addcmul_(out, u).clamp_min_(0)
+    return out.addcmul_(out, u).clamp_min_(torch.finfo(u.dtype).tiny)
 
 
 def add_factor(kind: str, deviation: Tensor, parameter: Tensor, scores: Tensor, work: Tensor) -> None:
@@ -27,7 +29,9 @@ def add_factor(kind: str, deviation: Tensor, parameter: Tensor, scores: Tensor, 
     if kind == "g":
         scores.addcmul_(u, u, value=-0.5)
     else:
-        scores.add_(_below_edge(u, work).log2_(), alpha=POWER[kind])
+        # No point inside comes near the smallest number. Of zero itself the logarithm is nine times slower than of others.
+        outside = math.log2(torch.finfo(u.dtype).tiny) + 1
+        scores.add_(torch.threshold_(_below_edge(u, work).log2_(), outside, -torch.inf), alpha=POWER[kind])
 
 
 def pull_back(kind: str, deviation: Tensor, parameter: Tensor, probabilities: Tensor, slopes: Tensor) -> Tensor:
@@ -53,6 +57,5 @@ def pull_back(kind: str, deviation: Tensor, parameter: Tensor, probabilities: Te
         torch.mul(probabilities, u, out=slopes).mul_(-1 / parameter)
     else:
         # A responsibility vanishes with its factor; the quotient of both zeros counts for nothing.
-        below = _below_edge(u, slopes).clamp_min_(torch.finfo(u.dtype).tiny)
-        torch.div(probabilities, below, out=slopes).mul_(u).mul_(-2 * LOG2_E * POWER[kind] / parameter)
+        torch.div(probabilities, _below_edge(u, slopes), out=slopes).mul_(u).mul_(-2 * LOG2_E * POWER[kind] / parameter)
     return u.mul_(slopes).sum(-1).neg_()

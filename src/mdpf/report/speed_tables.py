@@ -48,7 +48,7 @@ def _density(measured: Measurements, device: str) -> tuple[list[str], list[list[
         rate = "" if time is None else figure(batch * count**2 / (time / 1e3) / 1e9)
         memory = _cell(measured, "density", "MB", **params)
         rows.append([f"B {batch}, N {count:,}, {kernel}", _cell(measured, "density", TIME[device], **params), rate, memory])
-    return ["density, forward and backward", "ms", "billion pairs/s", "MB"], rows
+    return ["density, forward and backward", TIME[device], "billion pairs/s", "MB"], rows
 
 
 def _training(measured: Measurements, device: str) -> tuple[list[str], list[list[str]]]:
@@ -82,7 +82,7 @@ def _latency(measured: Measurements, device: str) -> tuple[list[str], list[list[
         cells = [_cell(measured, "latency", "ms", **params), late]
         cells += [_cell(measured, "latency", TIME["cpu"], **params)] if device == "cpu" else []
         rows.append([f"N {count:,}, {execution}", *cells, _cell(measured, "seconds to prepare", "s", **params)])
-    times = ["median, ms", "99th percentile, ms", *(["median, ms of processor"] if device == "cpu" else [])]
+    times = ["median, ms", "99th percentile, ms", *(["ms of processor"] if device == "cpu" else [])]
     return ["one step of one sequence", *times, "prepared in, s"], rows
 
 
@@ -93,7 +93,7 @@ def _resampling(measured: Measurements, device: str) -> tuple[list[str], list[li
         rows.append(
             [f"N {count:,}, {cloud} cloud", *(_cell(measured, "resampling", unit, **params) for unit in (TIME[device], "MB"))]
         )
-    return ["resampling step", "ms", "MB"], rows
+    return ["resampling step", TIME[device], "MB"], rows
 
 
 def _growth(measured: Measurements, device: str) -> tuple[list[str], list[list[str]]]:
@@ -104,7 +104,7 @@ def _growth(measured: Measurements, device: str) -> tuple[list[str], list[list[s
             cells = [measured.value(step, unit, **params, execution="eager") for unit in (TIME[device], "MB")]
             each = ["" if cell is None else figure(1e3 * cell / count) for cell in cells]
             rows.append([f"{step}, N {count:,}", *("" if cell is None else figure(cell) for cell in cells), *each])
-    return ["MDPF, batch of 24", "ms", "MB", "us for each particle", "kB for each particle"], rows
+    return ["MDPF, batch of 24", TIME[device], "MB", "us for each particle", "kB for each particle"], rows
 
 
 def _cold(measured: Measurements, device: str) -> tuple[list[str], list[list[str]]]:

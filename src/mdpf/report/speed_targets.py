@@ -110,6 +110,16 @@ def _operators(name: str, at: str, **params: object) -> Callable[[Files], Bound 
     return bound
 
 
+def _larger(*bounds: Callable[[Files], Bound | None]) -> Callable[[Files], Bound | None]:
+    """Whatever takes longest of what is known."""
+
+    def bound(files: Files) -> Bound | None:
+        known = [each for make in bounds if (each := make(files)) is not None]
+        return max(known, default=None)
+
+    return bound
+
+
 def _density(what: str, batch: int, count: int, most_time: float | None, most_memory: float | None) -> list[Target]:
     params = {"batch": batch, "particles": count, **DENSITY}
     times = [] if most_time is None else [Target(what, most_time, "ms", "density", "density", params, bound=_pairs(batch, count))]
@@ -133,7 +143,8 @@ def _captured(runs: int, at_most: float, shared: int = 1) -> Target:
 
 def _resampling(count: int, at_most: float, cloud: str) -> Target:
     params = {"particles": count, "cloud": cloud}
-    bound = _operators("resampling", "eager", particles=count) if count < 100 else _pairs(64, count)
+    # The number of operators is that of the smallest size; more particles need no fewer.
+    bound = _larger(_operators("resampling", "eager", particles=25), _pairs(64, count))
     return Target(
         f"resampling step, N {count}, {cloud} cloud", at_most, PROCESSOR_TIME, "resampling", "resampling", params, bound=bound
     )
