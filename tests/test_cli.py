@@ -56,6 +56,7 @@ def test_lists_are_printed(capsys):
     out = capsys.readouterr().out
     assert "bearings" in out
     assert "A-MDPF" in out
+    assert "A-MDPF+" in out
 
 
 def test_data_is_written_and_understood(capsys, tmp_path):

@@ -15,7 +15,10 @@ def tasks() -> None:
 @app.command()
 def methods() -> None:
     """List the methods there are, one line each."""
+    from mdpf.recipes.bearings_beyond import PLUS
     from mdpf.recipes.methods import METHODS
 
     for name, method in METHODS.items():
         OUT.print(f"[bold]{name:10}[/bold] {method.summary}")
+    for name, method in PLUS.items():
+        OUT.print(f"[bold]{name:10}[/bold] {method} with larger choices, for bearings alone")
