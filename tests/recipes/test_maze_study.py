@@ -9,6 +9,7 @@ import torch
 from mdpf import cli
 from mdpf.data import files
 from mdpf.evaluation import results
+from mdpf.models import stack_runs
 from mdpf.recipes import maze_global, maze_study, mazes, training
 from mdpf.recipes.maze_study import Scope
 from mdpf.recipes.methods import METHODS
@@ -16,7 +17,9 @@ from mdpf.spaces import wrap
 from mdpf.tasks import TASKS
 from mdpf.tasks.mazes import geometry, recordings
 from mdpf.tasks.mazes.task import ORIGINAL, SPACE
+from mdpf.training import checkpoint
 from mdpf.training.fit import fit
+from mdpf.training.flat import FlatParameters
 from mdpf.training.stages import Cosine
 
 TINY = mazes.Preset(1e-3, 1e-3, 0.5, 1, 1, 1e-3, 1, Cosine())
@@ -109,9 +112,12 @@ def test_another_configuration_is_refused(undisturbed):
 def test_weights_are_those_of_the_median_run(undisturbed):
     found = results.load(undisturbed / "results" / "MDPF@maze-2.json")
     filter, config = mazes.load_run(undisturbed / "results" / "weights" / "MDPF@maze-2.safetensors")
-    data = mazes.evaluation_data(config, undisturbed / "work" / "2" / "data")
-    alone = maze_study.judge(filter, config, data)
-    assert alone["position_rmse"].item() == pytest.approx(found.metric("position_rmse")[found.median_run()], rel=0.4)
+    assert (config.maze, config.runs, config.particles) == (2, 1, 5)
+    learned = checkpoint.load(undisturbed / "work" / "2" / "2-runs" / "pretrained" / "MDPF" / "likelihood.safetensors")
+    saved = FlatParameters(stack_runs([filter]), 1).values[0]
+    assert torch.equal(saved, learned.tensors["best"][found.median_run()])
+    alone = maze_study.judge(filter, config, mazes.evaluation_data(config, undisturbed / "work" / "2" / "data"))
+    assert alone.keys() == found.runs[0]["metrics"].keys()
     with pytest.raises(ValueError, match="needs weights of the maze study"):
         mazes.load_run(_other_weights(undisturbed))
 

@@ -64,7 +64,7 @@ class Config:
         seed: Of everything random.
         particles: How many, in training and evaluation.
         preset: One of ``PRESETS``.
-        bound: The largest change of each encoded coordinate in one frame. Walks here move at most 0.86 between frames; for the
+        bound: The largest change of each encoded coordinate in one frame. Walks here move at most 0.43 between frames; for the
             published recordings, which move farther, the paper has (7, 7, 1, 1).
         truncate: Steps between cuts of the gradient; ``None`` cuts it nowhere.
         pretrained: Whether the measurement model is trained alone first. The paper did so for its own methods and the encoder of
@@ -81,7 +81,7 @@ class Config:
     seed: int = 0
     particles: int = 25
     preset: str = "fast"
-    bound: tuple[float, ...] = (1.5, 1.5, 1.0, 1.0)
+    bound: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
     truncate: int | None = 4
     pretrained: bool = True
     conventions: str = "clean"

@@ -135,8 +135,8 @@ def test_bad_odometry_leads_astray():
     task = TASKS["maze-1"]()
     batch = task.split("evaluation", num_sequences=40)
     error = task.space.difference(dead_reckoning(batch.states[:, 0], batch.actions), batch.states)[:, -1]
-    assert error[:, 2].square().mean().sqrt() > 1.0
-    assert error[:, :2].square().sum(-1).mean().sqrt() > 3.0
+    assert error[:, 2].square().mean().sqrt() > 0.5
+    assert error[:, :2].square().sum(-1).mean().sqrt() > 2.0
     assert math.isclose(batch.states[..., :2].abs().amax().item(), 10.0, rel_tol=0.1)
 
 

@@ -23,17 +23,17 @@ def test_walks_keep_to_the_rules(maze):
     stride = poses[..., :2].diff(dim=1).norm(dim=-1)
     turn = wrap(poses[..., 2].diff(dim=1)).abs()
     assert stride.max() <= walks.SPEED * walks.KEPT / walks.ENGINE_RATE + 1e-9
-    assert turn.max() <= math.radians(30) + 1e-9
+    assert turn.max() <= math.radians(15) + 1e-9
     # Nobody stands about: hardly a step without motion, and none without motion or turn.
     assert (stride < 1).float().mean() < 0.1
-    assert not ((stride < 0.5) & (turn < 0.01)).any()
-    assert 20 < stride.mean() < 35
+    assert not ((stride < 0.25) & (turn < 0.005)).any()
+    assert 10 < stride.mean() < 18
 
 
 @pytest.mark.parametrize("maze", MAZES)
 def test_walks_go_everywhere(maze):
     cells = (walk(maze, 400)[..., :2] // maze.cell).long()
-    assert len(cells.reshape(-1, 2).unique(dim=0)) >= 0.98 * np.prod(maze.shape)
+    assert len(cells.reshape(-1, 2).unique(dim=0)) > 0.95 * np.prod(maze.shape)
 
 
 def test_walks_do_not_pass_through_walls():

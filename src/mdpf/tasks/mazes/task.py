@@ -33,7 +33,7 @@ HALF_WIDTH = 10.0  # Of a maze, after scaling.
 CROP = 24  # Pixels.
 WINDOW = 17  # Frames of a training sequence.
 LABEL_EVERY = 4
-VERSION = 1  # Counted up whenever walks or frames change.
+VERSION = 2  # Counted up whenever walks or frames change.
 START_SCALE = 0.5
 START_CONCENTRATION = 1 / 0.03
 
