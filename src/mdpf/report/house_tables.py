@@ -22,7 +22,7 @@ def house(results: Path, *methods: str) -> str:
         return missing(f"localisation in homes with {absent}", "mdpf reproduce house")
     found.sort(key=lambda result: result.metric("nll_paper")[0])
     rows = [_row(result) for result in found]
-    header = ["method", "NLL", "RMSE, m", "median RMSE, m", "lost", "heading RMSE", "NLL, authors", "RMSE, authors, m"]
+    header = ["method", "NLL", "RMSE, m", "median RMSE, m", "lost", "heading RMSE, rad", "NLL, authors", "RMSE, authors, m"]
     path = results / "house" / "dead-reckoning.json"
     if path.exists():
         metrics = load(path).runs[0]["metrics"]
