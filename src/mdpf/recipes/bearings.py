@@ -51,7 +51,7 @@ BACKGROUND = FLOOR
 
 # The presets with this background for Gaussian kernels too: without it the many far-off truths of the first epochs drive the noise
 # of the dynamics to its bound, and a short training does not find back.
-BACKGROUNDS = {"demo": BACKGROUND, "quick": BACKGROUND}
+BACKGROUNDS = {"quick": BACKGROUND}
 
 # What may stand in place of a method's own resampler.
 RESAMPLERS: dict[str, Resampler | None] = {
