@@ -14,6 +14,8 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +32,14 @@ UPDATES = logs.Updates(full=8, measurement=8, short=4)
 POLL = 2e-4  # Seconds between looks for a file that is being written.
 
 
-def campaign(folder: Path, *, kills: int, seed: int = 0) -> dict[str, Any]:
+def campaign(folder: Path, *, kills: int, seed: int = 0, tell: Callable[[str], object] | None = None) -> dict[str, Any]:
     """Kill so many times, and compare.
 
     Args:
         folder: For recordings and trainings.
         kills: How many.
         seed: Of the moments.
+        tell: Is told after each.
     """
     began, moments = time.monotonic(), random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,6 +64,8 @@ def campaign(folder: Path, *, kills: int, seed: int = 0) -> dict[str, Any]:
         os.waitpid(child, 0)
         found["kills"] += 1
         found["while_writing"] += hit
+        if tell is not None:
+            tell(f"killed {found['kills']} times, {found['trainings']} trainings ended")
     child = _start(data, target)
     _, status = os.waitpid(child, 0)
     found["trainings"] += 1
@@ -152,7 +157,7 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     check_place(options.out)
     with tempfile.TemporaryDirectory() as folder:
-        found = campaign(Path(folder), kills=options.kills, seed=options.seed)
+        found = campaign(Path(folder), kills=options.kills, seed=options.seed, tell=partial(print, flush=True))
     print(found)
     results.write_json(
         options.out,
