@@ -49,6 +49,8 @@ class Sizes(NamedTuple):
 
 
 SIZES = {"paper": Sizes(), "fast": Sizes(20_000, 512, 820), "quick": Sizes(96, 16, 8)}
+BATCHES = {"paper": 64, "fast": 64, "quick": 8}
+"""Walks in a batch: 64 of them, with all crops of the map, take some 20 GB in single precision, which few processors have."""
 
 
 @dataclass(frozen=True)

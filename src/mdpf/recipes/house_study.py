@@ -24,7 +24,7 @@ from mdpf.evaluation.results import Result, provenance
 from mdpf.models import take_run
 from mdpf.recipes.bearings_files import Filing, filing, weights_file
 from mdpf.recipes.bearings_study import work_off
-from mdpf.recipes.house import PRESETS, SIZES, Config, split, train
+from mdpf.recipes.house import BATCHES, PRESETS, SIZES, Config, split, train
 from mdpf.recipes.maze_study import clear
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
@@ -284,6 +284,6 @@ def run(
     scope: Scope | None = None,
 ) -> Outcome:
     """Do what is left of the study, as far as the time suffices; see ``bearings_study.run``. By default one part at a time."""
-    configs = [Config(method, runs, seed, preset=preset) for method in methods]
+    configs = [Config(method, runs, seed, preset=preset, batch=BATCHES[preset]) for method in methods]
     todo = parts(configs, folder, work=work, device=device, watch=watch, scope=scope or Scope())
     return work_off(todo, folder, device=device, minutes=minutes, jobs=jobs or 1)
