@@ -80,6 +80,8 @@ class TestStart:
             ({}, "one of guess, box and samples, got none"),
             ({"guess": [0.0, 0.0], "box": True}, "got guess and box"),
             ({"box": True, "spread": 1.0}, "a guess to go with spread"),
+            ({"guess": [0.0, 0.0], "spread": [1.0, -1.0]}, r"spreads between 0 and 1e\+15, got"),
+            ({"guess": [0.0, 0.0], "spread": [1.0, 1e30]}, r"spreads between 0 and 1e\+15, got"),
             ({"guess": [0.0]}, r"\[\*batch, 2\], got a float32 tensor of shape \[1\]"),
             ({"guess": [0.0, math.nan]}, "finite guess, got nan"),
             ({"guess": "here"}, "numbers, got 'here'"),

@@ -24,6 +24,8 @@ from mdpf.noise import Source
 from mdpf.spaces import StateSpace
 from mdpf.tracking.starts import Around, Box
 
+WIDEST = 1e15  # Of a spread: its square is still a number in single precision.
+
 Values = Tensor | np.ndarray | Sequence[float] | float
 Corners = tuple[Values, Values]
 
@@ -262,6 +264,8 @@ class Tracker:
                 f"Tracker.init needs a spread for each of {list(self.space.names)}, or one for all, got {describe(given)}."
             )
         widths = given.expand(self.space.dim).tolist()
+        if not all(0 < width < WIDEST for width in widths):
+            raise ValueError(f"Tracker.init needs spreads between 0 and {WIDEST:g}, got {widths}.")
         pairs = zip(widths, self.space.coordinates, strict=True)
         return Around(self.space, tuple(width**2 if coordinate.angle else width for width, coordinate in pairs))
 
