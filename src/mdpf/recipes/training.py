@@ -5,6 +5,7 @@ start from, and a preset that says how long and how fast.
 """
 
 import copy
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -187,7 +188,9 @@ def train(
         options: dict[str, Any] = {"num_runs": training.runs, "seed": training.seed, "path": path}
         parts = single if name == "measurement" and single is not None else (data, validation)
         if name == "bandwidth" and training.held_out_bandwidth:
-            parts = (validation, validation)
+            # As many updates as on all the data.
+            more = math.ceil(known[name].epochs * data.num_sequences / validation.num_sequences)
+            known[name], parts = replace(known[name], epochs=more), (validation, validation)
         found = fit(filter, known[name], *parts, watch=watch, until=until, **options)
         seconds.update({f"{name}, preparing": found.preparing, name: found.learning})
 

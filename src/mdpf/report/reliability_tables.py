@@ -5,7 +5,7 @@ from typing import Any
 
 from mdpf.evaluation.results import load, read_json
 from mdpf.report import comparison
-from mdpf.report.markdown import markdown, missing, origin
+from mdpf.report.markdown import missing, origin
 
 MEGA = 2**20
 
@@ -15,9 +15,9 @@ def reliability(results: Path) -> str:
     rows = [line for line in (_kills(results), _soak(results), *_fuzz(results)) if line]
     names = {"kills": "mdpf.reliability.kills", "soak": "mdpf.reliability.soak", "fuzz": "mdpf.reliability.fuzz"}
     absent = [name for name in names if not (results / "reliability" / f"{name}.json").exists()]
-    text = (
-        markdown(["campaign", "found", "minutes", "revision"], [[row[0], row[1], row[2], row[3]] for row in rows]) if rows else ""
-    )
+    # Sentences, so the columns are not those of numbers.
+    lines = ["| campaign | found | minutes | revision |", "|---|---|---:|---|", *("| " + " | ".join(row) + " |" for row in rows)]
+    text = "\n".join(lines) if rows else ""
     for name in absent:
         text += "\n\n" + missing(name, f"python -m {names[name]}")
     return text.strip()
