@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mdpf import modes, noise, trees
-from mdpf.checks import check_batch, check_count, check_finite, check_tensor, describe
+from mdpf.checks import check_count, check_finite, check_tensor, describe
 from mdpf.filters.adaptive import AdaptiveParticleFilter
 from mdpf.filters.belief import Belief
 from mdpf.filters.particle import ParticleFilter
@@ -314,7 +314,11 @@ class Tracker:
             )
         value = _tensor("Tracker.step(action=...)", action, self.dtype, self.device)
         check_tensor("Tracker.step", value, [self.action_dim], "One action for each batch element.")
-        check_batch("Tracker.step", value, "action", tuple(batch))
+        if tuple(value.shape) != (*batch, self.action_dim):
+            raise ValueError(
+                f"Tracker.step needs an action of shape {[*batch, self.action_dim]}, got {list(value.shape)}. "
+                f"The belief has batch axes {list(batch)}, one action has {self.action_dim} numbers."
+            )
         check_finite("Tracker.step", value, "action", "Where it is not known, pass the last one, or zeros.")
         return value
 
