@@ -26,6 +26,7 @@ def test_paper_preset_has_the_published_schedule():
         assert stage.schedule == Plateau(0.1, 20, 4, 1e-3, 0.0, stop_patience=25, stop_offset=200, restarts=3)
         assert stage.objective.truncate == 4
         assert stage.objective.num_particles == 25
+    assert stages("LSTM")["error"].rates == {"": 1e-3, "bandwidth": 0.0}
     first = found["measurement"]
     assert (first.rates, first.epochs, first.decay) == ({"encoder": 1e-4, "measurement": 1e-4}, 400, 1e-3)
     assert first.schedule == Plateau(0.1, 20, 5, 1e-3, 1e-3, stop_patience=26, stop_offset=60)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,13 +179,4 @@ def _in_epochs(name: str, batches: int) -> Preset:
     if name not in UPDATES:
         return preset
     full, measurement, short = (max(3, math.ceil(count / batches)) for count in UPDATES[name])
-    return Preset(
-        preset.rate,
-        preset.error_rate,
-        preset.bandwidth_share,
-        full,
-        measurement,
-        preset.measurement_rate,
-        short,
-        preset.schedule,
-    )
+    return replace(preset, epochs=full, measurement_epochs=measurement, short_epochs=short)

@@ -46,6 +46,8 @@ class Preset:
         measurement_rate: Its learning rate.
         short_epochs: In the stages that refine, or fit only the bandwidth.
         schedule: How rates fall.
+        recurrent_rate: The learning rate of the recurrent network on the squared error, by default that of everybody: deep layers
+            stand smaller steps than the small networks of a filter.
     """
 
     rate: float
@@ -56,6 +58,7 @@ class Preset:
     measurement_rate: float
     short_epochs: int
     schedule: Plateau | Cosine
+    recurrent_rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,9 @@ def stages(training: Training) -> dict[str, Stage]:
         schedule = replace(schedule, cooldown=5, minimum=1e-3, stop_patience=26, stop_offset=60)
     # Alone a bandwidth can learn faster than networks do; the published schedule has it learn as fast.
     alone = 1 if isinstance(preset.schedule, Plateau) else 5
+    error_rate = preset.error_rate
+    if training.method == "LSTM" and preset.recurrent_rate is not None:
+        error_rate = preset.recurrent_rate
     fitted = tracking(likelihood, "bandwidth", preset.error_rate, preset.short_epochs)
     return {
         "measurement": Stage(
@@ -132,8 +138,8 @@ def stages(training: Training) -> dict[str, Stage]:
         "likelihood": tracking(likelihood, "likelihood", preset.rate, preset.epochs),
         "refinement": tracking(losses.squared_error, "refinement", preset.rate / 5, preset.short_epochs),
         "error": replace(
-            tracking(losses.squared_error, "error", preset.error_rate, preset.epochs),
-            rates={"": preset.error_rate, "bandwidth": 0.0},
+            tracking(losses.squared_error, "error", error_rate, preset.epochs),
+            rates={"": error_rate, "bandwidth": 0.0},
         ),
         "bandwidth": replace(fitted, rates={"bandwidth": alone * preset.error_rate}),
     }
