@@ -10,7 +10,7 @@ from mdpf.training.fit import Epoch
 
 
 def epoch(number, train=(3.0, 4.0)):
-    return Epoch("likelihood", number, 5, list(train), [value + 1 for value in train], [0.5, 0.25], [0.0, 1.0], [1.0, 1.0], 0.1)
+    return Epoch("likelihood", number, 5, list(train), [value + 1 for value in train], [0.5, 0.25], [0.0, 1.0], [1.0, 1.0], 0.1, [])
 
 
 def read(folder):

@@ -45,13 +45,14 @@ WIDTHS = {"demo": 32, "quick": 32}
 
 # The kernel of positions, in a posterior and of the initial particles; that of headings is always von Mises.
 KERNELS: dict[str, Family] = {"gaussian": Gaussian, "epanechnikov": Epanechnikov, "biweight": Biweight}
-# What is added to densities that are learned from, where a kernel covers not everything: the floor of the paper's metric. As a
-# share of a uniform density over arena and headings it is one in 40 000.
+# What is added to densities that are learned from: the floor of the paper's metric, which the authors' loss had too. As a share of
+# a uniform density over arena and headings it is one in 40 000. Where a compact kernel covers not everything there would be nothing
+# to learn from without it; with Gaussian kernels the many far-off truths of the first epochs drive the noise of the dynamics to its
+# bound, from where a training hardly finds back.
 BACKGROUND = FLOOR
 
-# The presets with this background for Gaussian kernels too: without it the many far-off truths of the first epochs drive the noise
-# of the dynamics to its bound, and a short training does not find back.
-BACKGROUNDS = {"quick": BACKGROUND}
+# The presets that learn without it: with few sequences nearly all truths are far off, and something has to be learned from them.
+BACKGROUNDS = {"demo": 0.0}
 
 # What may stand in place of a method's own resampler.
 RESAMPLERS: dict[str, Resampler | None] = {
@@ -94,8 +95,7 @@ class Config:
         batch: Sequences in a batch.
         mirrored: Learn from every sequence and its mirror image; the task is the same on both sides of the radar.
         clip: The largest norm of a run's gradient.
-        background: A density that is added to what is learned from; by default ``BACKGROUND`` for compact kernels alone. With it
-            a truth that is far off teaches nothing, without it such truths drive the first epochs.
+        background: A density that is added to what is learned from: a truth that is far off then teaches nothing.
     """
 
     method: str
@@ -112,7 +112,7 @@ class Config:
     batch: int = 64
     mirrored: bool = False
     clip: float = 100.0
-    background: float | None = None
+    background: float = BACKGROUND
 
 
 def task(config: Config) -> Task:
@@ -137,7 +137,6 @@ def networks(config: Config) -> VectorNetworks:
 
 def training_of(config: Config) -> Training:
     """What a configuration means."""
-    background = 0.0 if config.kernel == "gaussian" else BACKGROUND
     return Training(
         config.method,
         networks(config),
@@ -149,7 +148,7 @@ def training_of(config: Config) -> Training:
         config.particles,
         config.truncate,
         config.batch,
-        background if config.background is None else config.background,
+        config.background,
         config.clip,
     )
 

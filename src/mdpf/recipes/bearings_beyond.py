@@ -28,7 +28,6 @@ CHOICES: dict[str, Any] = {
     "resampler": "stratified",
     "mirrored": True,
     "clip": 10.0,
-    "background": BACKGROUND,
 }
 
 # One choice at a time, taken back or exchanged: what is different from ``MDPF+``.
@@ -40,7 +39,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "multinomial": {"resampler": "own"},
     "pathwise": {"resampler": "stratified-pathwise"},
     "one-sided": {"mirrored": False},
-    "no-background": {"background": None},
+    "no-background": {"background": 0.0},
 }
 
 PLUS = {"MDPF+": "MDPF", "A-MDPF+": "A-MDPF"}
@@ -51,7 +50,7 @@ def named(method: str, runs: int = 1, seed: int = 0, **changes: Any) -> tuple[Co
     if method in PLUS:
         return Config(PLUS[method], runs, seed, **(CHOICES | changes)), filed(method)
     preset = changes.get("preset", Config.preset)
-    usual: dict[str, Any] = {"hidden_dim": WIDTHS.get(preset, Config.hidden_dim), "background": BACKGROUNDS.get(preset)}
+    usual: dict[str, Any] = {"hidden_dim": WIDTHS.get(preset, Config.hidden_dim), "background": BACKGROUNDS.get(preset, BACKGROUND)}
     return Config(method, runs, seed, **(usual | changes)), filing(method)
 
 

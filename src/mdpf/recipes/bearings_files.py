@@ -19,7 +19,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 # Choices that came later are noted down where somebody made them, so that earlier results stay results of the default.
-LATER = {"mirrored": False, "clip": 100.0, "background": None}
+LATER = {"mirrored": False, "clip": 100.0}
 
 
 def describe(config: Config) -> dict[str, Any]:
