@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -214,3 +215,22 @@ def _note(started, filter, stage, options):
         parts = {name: value.clone() for name, value in filter.state_dict().items() if name.startswith(("encoder", "measurement"))}
         started[len(started)] = (str(options["path"]), parts)
     return type("Found", (), {"preparing": 0.0, "learning": 0.0})()
+
+
+def test_a_run_goes_on_from_the_best_of_its_starts(tmp_path, monkeypatch):
+    monkeypatch.setitem(bearings.PRESETS, "twice", replace(TINY, starts=2))
+    monkeypatch.setitem(bearings.SIZES, "twice", SIZES)
+
+    def first_stage(preset, runs):
+        config, work = bearings.Config("MDPF", runs, preset=preset), tmp_path / preset
+        data = (bearings.split(name, count) for name, count in (("train", SIZES.train), ("validation", SIZES.validation)))
+        found = training.train(bearings.training_of(config), *data, work, last="measurement").filters["measurement"]
+        return found, checkpoint.load(work / "measurement" / "measurement.safetensors").tensors["progress.best"]
+
+    # The starts of two runs are the runs of four: the second pair are the second starts.
+    every, losses = first_stage("tiny", 4)
+    chosen, _ = first_stage("twice", 2)
+    best = [run if losses[run] <= losses[run + 2] else run + 2 for run in (0, 1)]
+    assert best != [0, 1]
+    for name, values in chosen.measurement.state_dict().items():
+        torch.testing.assert_close(values, every.measurement.state_dict()[name][best], rtol=0, atol=0)

@@ -19,10 +19,10 @@ from torch import Tensor
 from mdpf import losses
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.evaluate import Filter
-from mdpf.models import stack_runs
+from mdpf.models import stack_runs, take_run
 from mdpf.recipes.methods import METHODS, Networks
 from mdpf.training.deadline import Deadline
-from mdpf.training.fit import Watch, fit
+from mdpf.training.fit import Fitted, Watch, fit
 from mdpf.training.objectives import Disturbed, Loss, Scoring, Tracking
 from mdpf.training.stages import Cosine, Objective, Plateau, Stage
 from mdpf.training.step import PREPARING
@@ -48,6 +48,8 @@ class Preset:
         schedule: How rates fall.
         recurrent_rate: The learning rate of the recurrent network on the squared error, by default that of everybody: deep layers
             stand smaller steps than the small networks of a filter.
+        starts: In the first stage each run has so many random starts, and goes on from the one with the lowest validation loss: of
+            networks a few numbers wide many do not get far.
     """
 
     rate: float
@@ -59,6 +61,7 @@ class Preset:
     short_epochs: int
     schedule: Plateau | Cosine
     recurrent_rate: float | None = None
+    starts: int = 1
 
 
 @dataclass(frozen=True)
@@ -189,9 +192,9 @@ def train(
     method, device, known = METHODS[training.method], data.states.device, stages(training)
     seconds: dict[str, float] = {}
 
-    def learn(filter: Filter, name: str, folder: str) -> None:
+    def learn(filter: Filter, name: str, folder: str, runs: int = training.runs) -> Fitted:
         path = work / folder / f"{name}.safetensors"
-        options: dict[str, Any] = {"num_runs": training.runs, "seed": training.seed, "path": path}
+        options: dict[str, Any] = {"num_runs": runs, "seed": training.seed, "path": path}
         parts = single if name == "measurement" and single is not None else (data, validation)
         if name == "bandwidth" and training.held_out_bandwidth:
             # As many updates as on all the data.
@@ -199,6 +202,7 @@ def train(
             known[name], parts = replace(known[name], epochs=more), (validation, validation)
         found = fit(filter, known[name], *parts, watch=watch, until=until, **options)
         seconds.update({f"{name}, preparing": found.preparing, name: found.learning})
+        return found
 
     filter = build(training, device=device)
     if method.starts_from is not None:
@@ -213,15 +217,24 @@ def train(
         if name == "measurement":
             # With one seed it comes out the same for every method: it is learned once, by the first who needs it.
             with SHARING:
-                other = build(replace(training, method="TG-PF"), device=device)
-                learn(other, name, "measurement")
-            adopt_measurement(filter, other)
+                tried = replace(training, method="TG-PF", runs=training.preset.starts * training.runs)
+                other = build(tried, device=device)
+                found = learn(other, name, "measurement", tried.runs)
+            adopt_measurement(filter, _best_starts(other, found.validation, training.runs))
         else:
             learn(filter, name, training.method)
         done[name] = copy.deepcopy(filter)
         if name == last:
             break
     return Trained(done, seconds)
+
+
+def _best_starts(filter: Filter, validation: Tensor, runs: int) -> Filter:
+    """Of the starts of every run the best; start ``s`` of run ``r`` is number ``s * runs + r``."""
+    if len(validation) == runs:
+        return filter
+    best = validation.view(-1, runs).argmin(0) * runs + torch.arange(runs)
+    return stack_runs([take_run(filter, index) for index in best.tolist()])
 
 
 def adopt_measurement(filter: Filter, other: Filter) -> None:
