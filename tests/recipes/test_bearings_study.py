@@ -16,6 +16,7 @@ from mdpf.recipes.bearings_study import Scope
 from mdpf.recipes.travel import pack, unpack
 from mdpf.training import checkpoint
 from mdpf.training.deadline import Deadline
+from mdpf.training.fit import Fitted
 from mdpf.training.stages import Cosine
 
 TINY = bearings.Preset(2e-3, 2e-3, 0.5, 2, 1, 1e-3, 1, Cosine())
@@ -214,7 +215,7 @@ def _note(started, filter, stage, options):
     if stage.name != "measurement":
         parts = {name: value.clone() for name, value in filter.state_dict().items() if name.startswith(("encoder", "measurement"))}
         started[len(started)] = (str(options["path"]), parts)
-    return type("Found", (), {"preparing": 0.0, "learning": 0.0})()
+    return Fitted(torch.zeros(0), torch.zeros(options["num_runs"]), [], preparing=0.0, learning=0.0)
 
 
 def test_a_run_goes_on_from_the_best_of_its_starts(tmp_path, monkeypatch):
