@@ -59,7 +59,8 @@ class Config:
         particles: How many, in training and evaluation.
         preset: One of ``PRESETS``.
         start: Where filters start: ``"around"`` the known first state, or anywhere in the ``"box"`` of all recorded states.
-        window: Frames of the pieces that sequences are cut into for training.
+        window: Frames of the pieces that sequences are cut into for training, at most. A filter that never saw more than a few of
+            them loses its track later on, and nothing told it not to be too sure.
         truncate: Steps between cuts of the gradient.
         batch: Windows in a batch.
         hidden_dim: The width of every layer.
@@ -71,7 +72,7 @@ class Config:
     particles: int = 25
     preset: str = "fast"
     start: str = "around"
-    window: int = 17
+    window: int = 61
     truncate: int = 4
     batch: int = 32
     hidden_dim: int = 32
