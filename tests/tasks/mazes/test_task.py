@@ -118,6 +118,12 @@ def test_windows_follow_each_other(recording):
         mazes.windows(batch, 101)
 
 
+def test_windows_stay_on_their_device(recording):
+    batch = mazes.sequences(recording).to("meta")
+    found = mazes.windows(batch, 17, label_every=4)
+    assert {tensor.device.type for tensor in found if tensor is not None} == {"meta"}
+
+
 def test_splits_are_those_of_the_study():
     declared = {split.name: (split.num_sequences, split.length, mazes.num_walks(split)) for split in TASKS["maze-1"]().splits}
     assert declared == {"train": (4000, 17, 800), "validation": (1000, 17, 200), "evaluation": (1000, 100, 1000)}

@@ -140,7 +140,8 @@ def windows(batch: SequenceBatch, length: int, *, label_every: int = 1) -> Seque
     # Window after window of every sequence.
     order = torch.arange(len(pieces) * batch.num_sequences).reshape(len(pieces), -1).mT.reshape(-1)
     found = joined(pieces).take(order.to(batch.states.device))
-    return found._replace(labelled=Split("", found.num_sequences, length, label_every).labels())
+    labelled = Split("", found.num_sequences, length, label_every).labels()
+    return found._replace(labelled=None if labelled is None else labelled.to(found.states.device))
 
 
 def num_walks(split: Split) -> int:
