@@ -55,6 +55,19 @@ def test_frames_cut_behind_a_run_axis(batch):
     assert window.observations.shape == (2, 3, 4, 4, 4, 3)
 
 
+def test_labelled_frames_are_those_with_a_label_somewhere(batch):
+    frames = batch._replace(valid=(torch.arange(6) < 5).expand(10, 6)).labelled_frames()
+    assert frames.length == 3
+    assert torch.equal(frames.states, batch.states[:, ::2])
+    assert torch.equal(frames.observations, batch.observations[:, ::2])
+    assert frames.actions is None
+    assert frames.targets.all()
+    one_more = batch._replace(labelled=batch.labelled.clone().index_put((torch.tensor(7), torch.tensor(3)), torch.tensor(True)))
+    frames = one_more.labelled_frames()
+    assert torch.equal(frames.states, batch.states[:, [0, 2, 3, 4]])
+    assert frames.targets.sum(0).tolist() == [10, 10, 1, 10]
+
+
 def test_to_converts_only_floating_point(batch):
     moved = batch.to("cpu", torch.float64)
     assert moved.states.dtype == moved.actions.dtype == torch.float64

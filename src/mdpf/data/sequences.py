@@ -69,6 +69,12 @@ class SequenceBatch(NamedTuple):
             cut["actions"] = self.actions.narrow(axis, start, length - 1)
         return SequenceBatch(**cut)
 
+    def labelled_frames(self) -> "SequenceBatch":
+        """The frames at which some sequence has a label, without what is between them and the actions that lead there."""
+        axis, wanted = self.states.ndim - 2, self.targets.flatten(0, -2).any(0).nonzero().squeeze(-1)
+        kept = {name: tensor.index_select(axis, wanted) for name, tensor in self._asdict().items() if _per_frame(name, tensor)}
+        return SequenceBatch(**kept)
+
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SequenceBatch":
         """Move everything to ``device`` and convert floating-point tensors to ``dtype``; images and masks keep theirs."""
         return self.map(lambda tensor: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None))

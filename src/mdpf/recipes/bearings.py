@@ -34,7 +34,7 @@ from mdpf.training.stages import Cosine, Plateau
 
 PRESETS = {
     "paper": Preset(5e-4, 5e-4, 0.1, 800, 400, 1e-4, 800, Plateau(), recurrent_rate=1e-3),
-    "fast": Preset(1e-2, 6e-3, 0.5, 100, 30, 1e-2, 20, Cosine(), recurrent_rate=2e-3, starts=8),
+    "fast": Preset(1e-2, 6e-3, 0.5, 100, 16, 1e-2, 20, Cosine(), recurrent_rate=2e-3, starts=4),
     "quick": Preset(1e-2, 1e-2, 0.5, 14, 4, 1e-2, 2, Cosine(), recurrent_rate=2e-3),
     "long": Preset(4e-3, 4e-3, 0.5, 40, 10, 5e-3, 5, Cosine()),
     "demo": Preset(6e-3, 6e-3, 0.5, 24, 4, 4e-3, 1, Cosine()),

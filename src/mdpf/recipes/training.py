@@ -184,7 +184,8 @@ def train(
         data: Sequences to learn from.
         validation: Sequences that choose the best epoch.
         work: For checkpoints, from which an interrupted training goes on: one folder for each method.
-        single: What the first stage learns from, and what chooses its best epoch, if not the same: single frames suffice it.
+        single: What the first stage learns from, and what chooses its best epoch; by default the frames of the same sequences that
+            have a label.
         last: The stage to end with; the last one of the method by default.
         watch: Is told about every epoch.
         until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
@@ -195,7 +196,9 @@ def train(
     def learn(filter: Filter, name: str, folder: str, runs: int = training.runs) -> Fitted:
         path = work / folder / f"{name}.safetensors"
         options: dict[str, Any] = {"num_runs": runs, "seed": training.seed, "path": path}
-        parts = single if name == "measurement" and single is not None else (data, validation)
+        parts = data, validation
+        if name == "measurement":
+            parts = single or (data.labelled_frames(), validation.labelled_frames())
         if name == "bandwidth" and training.held_out_bandwidth:
             # As many updates as on all the data.
             more = math.ceil(known[name].epochs * data.num_sequences / validation.num_sequences)
