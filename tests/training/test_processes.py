@@ -2,6 +2,7 @@
 
 import math
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from mdpf.models import Linear, stack_runs
 from mdpf.reliability import kills
 from mdpf.training import processes
 from mdpf.training.fit import fit
+from mdpf.training.processes import Place
 from mdpf.training.stages import Cosine, Stage
 
 ROOT = Path(__file__).parents[2]
@@ -90,25 +92,81 @@ def test_one_process_alone_shares_nothing():
         assert not torch.distributed.is_initialized()
 
 
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+SRUN = {
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_NODELIST": "gpu[007-008,12]",
+    "SLURM_JOB_ID": "1234567",
+}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, Place()),
+        (TORCHRUN, Place(8, 3, 1, "10.0.0.1", 29500)),
+        ({**TORCHRUN, "WORLD_SIZE": "1", "RANK": "0"}, Place()),
+        (SRUN, Place(8, 3, 1, "gpu007", 20_000 + 1234567 % 20_000)),
+        ({**SRUN, "SLURM_STEP_NODELIST": "login,gpu1"}, Place(8, 3, 1, "login", 34567)),
+        ({**SRUN, "SLURM_STEP_NODELIST": "a-b-1"}, Place(8, 3, 1, "a-b-1", 34567)),
+        ({**SRUN, "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}, Place(8, 3, 1, "10.0.0.1", 29500)),
+        # torchrun started by srun on every machine: what is nearest counts.
+        ({**SRUN, **TORCHRUN, "RANK": "5"}, Place(8, 5, 1, "10.0.0.1", 29500)),
+        ({**SRUN, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, Place()),
+        # The script of a job, in which no srun stands.
+        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"}, Place()),
+    ],
+)
+def test_place_is_read_from_what_started_the_process(environment, expected):
+    assert processes.place(environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({**TORCHRUN, "RANK": "8"}, "needs RANK from 0 to 7, got 8. Start it with torchrun again"),
+        ({**TORCHRUN, "RANK": "first"}, "needs a number in RANK, got 'first'. Start it with torchrun"),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "needs MASTER_ADDR, got none from torchrun. Set it to the host of the first process"),
+        ({**SRUN, "SLURM_STEP_NODELIST": ""}, "needs MASTER_ADDR, got none from srun"),
+        ({**TORCHRUN, "MASTER_PORT": ""}, "needs a number in MASTER_PORT, got ''"),
+    ],
+)
+def test_half_a_place_is_refused(environment, message):
+    with pytest.raises(ValueError, match=message):
+        processes.place(environment)
+
+
+def torchrun(folder, environment):
+    words = ["--standalone", "--nproc-per-node", "2", "program.py"]
+    return [subprocess.Popen([sys.executable, "-m", "torch.distributed.run", *words], cwd=folder, env=environment, **PIPES)]
+
+
+def srun(folder, environment):
+    """What SLURM does for a step of two tasks on one machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "localhost", "SLURM_JOB_ID": "1", "MASTER_PORT": port}
+    tasks = [{**environment, **step, "SLURM_PROCID": str(task), "SLURM_LOCALID": str(task)} for task in range(2)]
+    return [subprocess.Popen([sys.executable, "program.py"], cwd=folder, env=task, **PIPES) for task in tasks]
+
+
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
 @pytest.mark.slow
-def test_torchrun_trains_on_a_file(tmp_path):
+@pytest.mark.parametrize("launch", [torchrun, srun])
+def test_two_processes_train_on_a_file(launch, tmp_path):
     kills.record(tmp_path / "walk.npz")
     program = (
         "from mdpf.recipes import logs; from mdpf import cli; logs.UPDATES['quick'] = logs.Updates(2, 2, 2); "
         "cli.main(['train', 'walk.npz', 'TG-PF', '--preset', 'quick', '--particles', '4', '--width', '4', '--out', 'run'])"
     )
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    words = ["--standalone", "--nproc-per-node", "2", "program.py"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *words],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert run.stdout.count("Wrote run/TG-PF.json.") == 1
+    started = launch(tmp_path, {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"})
+    said = [process.communicate(timeout=300) for process in started]
+    assert all(process.returncode == 0 for process in started), said
+    assert sum(out.count("Wrote run/TG-PF.json.") for out, _ in said) == 1
     assert math.isfinite(results.load(tmp_path / "run" / "TG-PF.json").metric("nll")[0])

@@ -1,6 +1,5 @@
 """Training a method on a task, or on a file of sequences."""
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +47,7 @@ def _train_on_task(task: str, method: str, options: dict[str, Any], device: str,
     from mdpf.recipes.methods import METHODS
     from mdpf.report.events import events
     from mdpf.report.progress import epochs
+    from mdpf.training import processes
 
     mazes = {f"maze-{number}": number for number in (1, 2, 3)}
     choose("task", task, {"bearings": 0, **mazes})
@@ -58,9 +58,9 @@ def _train_on_task(task: str, method: str, options: dict[str, Any], device: str,
     if "preset" in options:
         choose("preset", options["preset"], bearings.PRESETS)
     _refuse("start", options, f"the task {task}", "Where it starts belongs to the task.")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if (count := processes.place().count) > 1:
         raise ValueError(
-            f"mdpf train {task} needs to be one process, got {os.environ['WORLD_SIZE']}. It trains all runs at once on one device; "
+            f"mdpf train {task} needs to be one process, got {count}. It trains all runs at once on one device; "
             "files of sequences can be shared by several."
         )
     config, where = bearings_beyond.named(method, **options)
@@ -119,7 +119,7 @@ def _train_on_file(path: Path, method: str, options: dict[str, Any], device: str
     summary = files.summarise(path)
     if not summary.ok:
         raise ValueError(summary.findings[0].message)
-    for finding in summary.findings if int(os.environ.get("RANK", "0")) == 0 else ():
+    for finding in summary.findings if processes.place().rank == 0 else ():
         OUT.print(f"[bold]{finding.severity}[/bold]: {finding.message}", highlight=False)
     out = Path("runs") / path.stem if out is None else out
     logs_study.check(config, path, out)
