@@ -13,6 +13,7 @@ from mdpf.spaces import StateSpace
 READING = {
     "check": ("check", "{wrong}"),
     "train": ("train", "{wrong}", "MDPF", "--out", "{out}"),
+    "sweep": ("sweep", "{wrong}", "MDPF,LSTM", "--out", "{out}"),
     "evaluate, run": ("evaluate", "{wrong}", "--data", "{data}", "--json", "{out}.json"),
     "evaluate, data": ("evaluate", "{run}", "--data", "{wrong}", "--json", "{out}.json"),
     "track, run": ("track", "{wrong}", "--data", "{data}", "--out", "{out}.npz"),
@@ -34,6 +35,11 @@ CONTRADICTIONS = {
     "train: unknown start": (("train", "{data}", "MDPF", "--start", "here", "--out", "{out}"), "a known start, got 'here'"),
     "train: unknown method": (("train", "{data}", "PF", "--out", "{out}"), "a known method, got 'PF'"),
     "train: unknown preset": (("train", "{data}", "MDPF", "--preset", "long", "--out", "{out}"), "a known preset, got 'long'"),
+    "sweep: unknown method": (("sweep", "{data}", "MDPF,PF", "--out", "{out}"), "a known method, got 'PF'"),
+    "sweep: unknown preset": (("sweep", "{data}", "MDPF", "--preset", "long", "--out", "{out}"), "a known preset, got 'long'"),
+    "sweep: the same twice": (("sweep", "{data}", "MDPF,MDPF", "--out", "{out}"), "methods that differ, got MDPF, MDPF"),
+    "sweep: unknown task": (("sweep", "maze-1", "MDPF", "--out", "{out}"), "a known task, got 'maze-1'. Known are: bearings"),
+    "sweep: two crews": (("sweep", "{data}", "MDPF", "--ray", "--jobs", "2", "--out", "{out}"), "--jobs or --ray, got both"),
     "track: unknown start": (("track", "{run}", "--data", "{data}", "--start", "here", "--out", "{out}.npz"), "a known start"),
     "track: recovery without a threshold": (
         ("track", "{run}", "--data", "{data}", "--recover", "0.5", "--out", "{out}.npz"),
@@ -134,6 +140,17 @@ def test_missing_extra_is_one_sentence(sound, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name.startswith("onnx") else find(name, *rest))
     places = {**sound, "out": str(tmp_path / "out")}
     must_refuse(("export", "{run}", "--out", "{out}.onnx"), places, tmp_path, capsys, "pip install 'mdpf[onnx]'")
+
+
+def test_missing_ray_is_one_sentence(sound, tmp_path, capsys, monkeypatch):
+    from mdpf.recipes import cluster
+
+    monkeypatch.setattr(cluster, "available", lambda: False)
+    places = {**sound, "out": str(tmp_path / "out")}
+    assert (
+        must_refuse(("sweep", "{data}", "MDPF", "--ray", "--out", "{out}"), places, tmp_path, capsys, "pip install 'mdpf[ray]'")
+        == 1
+    )
 
 
 def test_every_command_is_tried():

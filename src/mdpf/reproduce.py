@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -200,19 +201,7 @@ def _run_beyond(folder: Path, choices: Choices) -> object:
 
 
 def _tell(outcome: parts.Outcome) -> parts.Outcome:
-    """Say what was done and what is left; what failed fails the call, after everything else had its turn."""
-    for name, seconds in outcome.seconds.items():
-        CONSOLE.print(f"Done: {name}, {seconds:.0f} s.", highlight=False)
-    for name, reason in outcome.left.items():
-        CONSOLE.print(f"Left: {name}. {reason}", highlight=False)
-    for name, error in outcome.failed.items():
-        CONSOLE.print(f"Failed: {name}. {type(error).__name__}: {error}", highlight=False, markup=False)
-    for error in outcome.failed.values():
-        raise error
-    if outcome.left:
-        CONSOLE.print("The same command goes on with what is left.")
-    elif not outcome.seconds:
-        CONSOLE.print("All results are there already; with another --out they are computed anew.")
+    parts.tell(outcome, partial(CONSOLE.print, highlight=False, markup=False, soft_wrap=True))
     return outcome
 
 

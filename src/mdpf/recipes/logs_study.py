@@ -55,24 +55,27 @@ def study(
     device: str = "cpu",
     watch: Watch | None = None,
     until: Deadline | None = None,
+    baselines: bool = True,
 ) -> Outcome:
     """Train a method on a file of sequences, judge it beside the baselines, and write results and weights into ``folder``.
 
-    A call that was interrupted goes on; one that was not gives the same again.
+    A call that was interrupted goes on; one that was not gives the same again. Without ``baselines`` the method stays alone.
     """
     prepared, notes = check(config, data, folder)
     prepared = prepared.to(device)
     found, paths = _trained(config, prepared, folder, folder, notes, data.stem, device, watch, until)
-    baselines = folder / "baselines"
+    if not baselines:
+        return Outcome(found, [], paths)
+    beside = folder / "baselines"
     others: list[Result] = []
     if config.method != BASELINE:
         plain = replace(config, method=BASELINE)
-        others, written = _trained(plain, prepared, baselines, folder, notes | asdict(plain), data.stem, device, watch, until)
+        others, written = _trained(plain, prepared, beside, folder, notes | asdict(plain), data.stem, device, watch, until)
         paths += written
     if processes.rank():
         return Outcome([], [], [])
     reckoned = _dead_reckoning(config, prepared, notes, data.stem, device)
-    paths.append(results.save(reckoned, baselines))
+    paths.append(results.save(reckoned, beside))
     return Outcome(found, [*others, reckoned], paths)
 
 

@@ -60,6 +60,22 @@ def carry_out(parts: Sequence[Part], *, jobs: int = 1, until: Deadline | None = 
     return crew.outcome
 
 
+def tell(outcome: Outcome, say: Callable[[str], object]) -> None:
+    """Say what was done and what is left; what failed fails the caller, after everything else had its turn."""
+    for name, seconds in outcome.seconds.items():
+        say(f"Done: {name}, {seconds:.0f} s.")
+    for name, reason in outcome.left.items():
+        say(f"Left: {name}. {reason}")
+    for name, error in outcome.failed.items():
+        say(f"Failed: {name}. {type(error).__name__}: {error}")
+    for error in outcome.failed.values():
+        raise error
+    if outcome.left:
+        say("The same command goes on with what is left.")
+    elif not outcome.seconds:
+        say("All results are there already; with another --out they are computed anew.")
+
+
 class _Crew:
     """The parts, who is at which, and what came of them; shared by threads."""
 

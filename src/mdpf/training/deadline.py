@@ -30,3 +30,7 @@ class Deadline:
     def stop(self) -> None:
         """Let it be over now, for everybody who goes by it."""
         self._end = -math.inf
+
+    def stopped(self) -> bool:
+        """Whether somebody called a halt, whatever time there was."""
+        return self._end == -math.inf
