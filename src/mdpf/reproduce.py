@@ -1,26 +1,29 @@
 """Every figure and table that can be reproduced: how its results are computed, and how it is drawn from them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
 
 from mdpf.benchmarks import suite, table
 from mdpf.recipes import (
+    bearings,
     bearings_beyond,
     bearings_kernels,
     bearings_panels,
     bearings_study,
+    house,
     house_modes,
     house_study,
     maze_panels,
     maze_study,
+    mazes,
     parts,
     shifting,
     toy,
@@ -68,11 +71,29 @@ class Reproduction:
         run: Computes the results into a folder.
         draw: Draws from the results in a folder and returns the files it wrote.
         folder: Its folder among the results, and that for going on; by default that of its own name.
+        options: Which choices make a difference to it, by the names of their options, and the words that each may take; any value
+            where there are none.
     """
 
     run: Callable[[Path, Choices], object]
     draw: Callable[[Path], list[Path]]
     folder: str | None = None
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def refusal(self, given: Mapping[str, Any]) -> str | None:
+        """What is wrong with choices that were made for this figure; ``None`` if nothing is."""
+        for name, value in given.items():
+            if name not in self.options:
+                known = ", ".join(f"--{option}" for option in self.options)
+                shown = ",".join(value) if isinstance(value, tuple) else value
+                return f"no --{name}, got {shown}. " + (f"It heeds {known}." if known else "There is nothing to choose.")
+            words, chosen = self.options[name], value if isinstance(value, tuple) else (value,)
+            if len(set(chosen)) < len(chosen):
+                return f"{name} that differ, got {', '.join(chosen)}."
+            for word in chosen:
+                if words and word not in words:
+                    return f"a known {name.removesuffix('s')}, got {word!r}. Known are: {', '.join(words)}."
+        return None
 
 
 def _run_toy(folder: Path, choices: Choices) -> object:
@@ -234,19 +255,27 @@ def _draw_nothing(folder: Path) -> list[Path]:
     return []
 
 
+ANY: tuple[str, ...] = ()
+PROCESSOR = {"device": ("auto", "cpu")}
+MINUTES = {"device": ANY, "minutes": ANY}
+STUDY = {"seeds": ANY, **MINUTES, "jobs": ANY}
+BEARINGS = {**STUDY, "methods": bearings_study.ORDER, "preset": tuple(bearings.PRESETS)}
+MAZES = {**STUDY, "methods": maze_study.ORDER, "preset": tuple(mazes.PRESETS), "recordings": ANY}
+HOMES = {**STUDY, "methods": house_study.ORDER, "preset": tuple(house.PRESETS)}
+
 FIGURES = {
-    "toy": Reproduction(_run_toy, _draw_toy),
-    "shifting": Reproduction(lambda folder, choices: shifting.run(folder), _draw_shifting),
-    "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing),
-    "timing": Reproduction(_run_timing, _draw_timing, folder="bench"),
-    "bearings": Reproduction(_run_bearings, bearings_figures.draw_study),
-    "bearings-epanechnikov": Reproduction(_run_kernels, bearings_figures.draw_kernels, folder="bearings"),
-    "bearings-beyond": Reproduction(_run_beyond, _draw_nothing),
-    "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings"),
-    "maze": Reproduction(_run_maze, maze_figures.draw_study),
-    "maze-panels": Reproduction(_run_maze_panels, maze_figures.draw_panels, folder="maze"),
-    "house": Reproduction(_run_house, house_figures.draw_study),
-    "house-settings": Reproduction(_run_house_settings, _draw_nothing, folder="house"),
-    "house-modes": Reproduction(_run_house_modes, house_figures.draw_modes, folder="house"),
-    "panels": Reproduction(_run_panels, bearings_figures.draw_panels, folder="bearings"),
+    "toy": Reproduction(_run_toy, _draw_toy, options={**PROCESSOR, "seeds": ANY, "minutes": ANY}),
+    "shifting": Reproduction(lambda folder, choices: shifting.run(folder), _draw_shifting, options=PROCESSOR),
+    "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing, options=PROCESSOR),
+    "timing": Reproduction(_run_timing, _draw_timing, folder="bench", options=MINUTES),
+    "bearings": Reproduction(_run_bearings, bearings_figures.draw_study, options=BEARINGS),
+    "bearings-epanechnikov": Reproduction(_run_kernels, bearings_figures.draw_kernels, folder="bearings", options=BEARINGS),
+    "bearings-beyond": Reproduction(_run_beyond, _draw_nothing, options=STUDY),
+    "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings", options=STUDY),
+    "maze": Reproduction(_run_maze, maze_figures.draw_study, options=MAZES),
+    "maze-panels": Reproduction(_run_maze_panels, maze_figures.draw_panels, folder="maze", options=PROCESSOR),
+    "house": Reproduction(_run_house, house_figures.draw_study, options=HOMES),
+    "house-settings": Reproduction(_run_house_settings, _draw_nothing, folder="house", options=HOMES),
+    "house-modes": Reproduction(_run_house_modes, house_figures.draw_modes, folder="house", options=MINUTES),
+    "panels": Reproduction(_run_panels, bearings_figures.draw_panels, folder="bearings", options=PROCESSOR),
 }

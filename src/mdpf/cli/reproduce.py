@@ -1,7 +1,7 @@
 """Reproducing the figures and tables of the paper."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,8 +16,8 @@ def reproduce_figure(
     seeds: Annotated[
         int | None, typer.Option(help="How many independent runs; as many as the paper has by default.", min=1)
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    preset: Annotated[str, typer.Option(help="How long to train: paper, fast or quick.")] = "fast",
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda; auto by default.")] = None,
+    preset: Annotated[str | None, typer.Option(help="How long to train: paper, fast or quick; fast by default.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop in good order before; the same call goes on.", min=0)] = None,
     jobs: Annotated[int | None, typer.Option(help="How many methods to train at once.", min=1)] = None,
     methods: Annotated[str | None, typer.Option(help="Only these methods, in this order: MDPF,TG-PF.")] = None,
@@ -30,19 +30,19 @@ def reproduce_figure(
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw from the results there are; compute nothing.")] = False,
 ) -> None:
     """Compute the results behind a figure of the paper and draw it."""
-    from mdpf.recipes import bearings, travel
-    from mdpf.recipes.methods import METHODS
+    from mdpf.recipes import travel
 
-    choose("preset", preset, bearings.PRESETS)
-    wanted = methods and tuple(word.strip() for word in methods.split(","))
-    for word in wanted or ():
-        choose("method", word, METHODS)
-    chosen = list(reproduce.FIGURES) if figure == "all" else [figure]
-    for name in chosen:
-        entry = choose("figure", name, reproduce.FIGURES)
+    named = methods and tuple(word.strip() for word in methods.split(","))
+    wanted = {"seeds": seeds, "preset": preset, "device": device, "minutes": minutes, "jobs": jobs, "methods": named}
+    given: dict[str, Any] = {name: value for name, value in (wanted | {"recordings": recordings}).items() if value is not None}
+    _check(figure, given)
+    if redraw and given:
+        raise ValueError(f"mdpf reproduce --redraw needs no --{next(iter(given))}: it computes nothing. Leave one of them out.")
+    choices = reproduce.Choices(work=work)._replace(**given | {"device": device_of(device or "auto")})
+    for name in reproduce.FIGURES if figure == "all" else (figure,):
+        entry = reproduce.FIGURES[name]
         folder = out / (entry.folder or name)
         if not redraw:
-            choices = reproduce.Choices(seeds, device_of(device), preset, minutes, jobs, work, wanted or None, recordings)
             luggage = {"results": folder, "work": work / (entry.folder or name)}
             if unpack is not None:
                 travel.unpack(unpack, luggage)
@@ -54,3 +54,16 @@ def reproduce_figure(
                     OUT.print(f"Packed {pack}" + (f", without {', '.join(stayed)}" if stayed else "") + ".", highlight=False)
         for path in entry.draw(folder):
             OUT.print(f"Wrote {path}.", highlight=False)
+
+
+def _check(figure: str, given: dict[str, Any]) -> None:
+    """Refuse choices that would make no difference; of all figures each takes those that make one to it."""
+    if figure == "all":
+        for name, value in given.items():
+            refusals = [entry.refusal({name: value}) for entry in reproduce.FIGURES.values() if name in entry.options]
+            if None not in refusals:
+                raise ValueError(f"mdpf reproduce all needs {refusals[0]}")
+        return
+    refusal = choose("figure", figure, reproduce.FIGURES).refusal(given)
+    if refusal is not None:
+        raise ValueError(f"mdpf reproduce {figure} needs {refusal}")
