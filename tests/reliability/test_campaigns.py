@@ -7,9 +7,9 @@ import torch
 
 import mdpf
 from mdpf.filters import Belief
-from mdpf.recipes import bearings
+from mdpf.recipes import bearings, logs
 from mdpf.recipes.methods import METHODS
-from mdpf.reliability import kills, soak
+from mdpf.reliability import agreement, kills, soak
 from mdpf.tracking import Tracker
 from mdpf.training import weights
 
@@ -67,6 +67,18 @@ def test_soak_notices_weights_that_do_not_sum_to_one(run, tmp_path, monkeypatch)
     monkeypatch.setattr(Tracker, "step", leak)
     with pytest.raises(AssertionError, match="Frame 0 needs finite particles whose weights sum to one, got sums off by 0.00995"):
         soak.soak(run, tmp_path / "state.safetensors", frames=20, cars=2, particles=5)
+
+
+def test_same_seed_gives_the_same_bits_and_others_are_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(agreement, "UPDATES", logs.Updates(3, 3, 3))
+    found = agreement.measure("cpu", tmp_path / "work", runs=3)
+    assert found["identical"]
+    assert found["device"] == "cpu"
+    assert {len(values) for values in found["metrics"].values()} == {3}
+    assert agreement.difference(found, found, "nll") == (0.0, 0.0)
+    prepare, seeds = logs.prepare, iter((0, 1))
+    monkeypatch.setattr(logs, "prepare", lambda path: prepare(path, seed=next(seeds)))
+    assert not agreement.measure("cpu", tmp_path / "other", runs=3)["identical"]
 
 
 def test_weights_that_are_no_numbers_are_not_loaded(run):
