@@ -10,7 +10,8 @@ CPU = torch.device("cpu")
 def test_there_is_a_case_for_each_maze_and_number_of_runs():
     titles = [case.title for case in mazes.cases(CPU)]
     assert titles[:3] == ["frames of maze 1", "frames of maze 2", "frames of maze 3"]
-    assert titles[3:] == ["convolutions, 1 runs", "update, 1 runs", "convolutions, 3 runs", "update, 3 runs"]
+    ours = [f"{what}, {runs} runs, float32" for what in ("convolutions", "update") for runs in (1, 3)]
+    assert titles[3:] == ours
 
 
 def test_cases_measure_what_they_say(monkeypatch):
@@ -21,9 +22,9 @@ def test_cases_measure_what_they_say(monkeypatch):
     (speed,) = rows["frames of maze 2"]
     assert (speed.unit, speed.params) == ("frames/s", {"maze": 2, "side": 32, "samples": 4})
     assert speed.value > 0
-    ways = {(row.params["how"], row.params["side"]) for row in rows["convolutions, 1 runs"]}
-    assert ways == {(how, side) for how in ("side_by_side", "one_by_one") for side in (24, 11, 5)}
-    assert {row.params["batch"] for row in rows["update, 1 runs"]} == {10}
+    ways = {(row.params["how"], row.params["side"]) for row in rows["convolutions, 1 runs, float32"]}
+    assert ways == {(how, side) for how in ("side_by_side", "one_by_one", "interleaved") for side in (24, 11, 5)}
+    assert {row.params["batch"] for row in rows["update, 1 runs, float32"]} == {10}
 
 
 def mazes_sample():

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from mdpf.models import Convolution, ImageEncoder, PReLU, stack_runs
-from mdpf.models.convolutions import one_by_one, side_by_side
+from mdpf.models import Convolution, ImageEncoder, PReLU, convolutions, stack_runs
+from mdpf.models.convolutions import interleaved, one_by_one, side_by_side
 
 
 def grads(layer, x):
@@ -125,10 +125,20 @@ def test_an_image_of_another_size_is_refused():
         ImageEncoder(3, 56, pools=(True, False))
 
 
-def test_runs_one_by_one_and_side_by_side_are_the_same(generator):
+@pytest.mark.parametrize("how", [side_by_side, interleaved])
+def test_however_runs_are_computed_they_come_out_the_same(how, generator):
     shapes = ((3, 4, 2, 6, 5), (3, 7, 2, 3, 3), (3, 7))
     parts = [torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    found = [how(*parts) for how in (one_by_one, side_by_side)]
+    found = [one_by_one(*parts), how(*parts)]
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
     for left, right in zip(*(torch.autograd.grad(value.sin().sum(), parts) for value in found), strict=True):
         torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-10)
+
+
+def test_what_is_interleaved_stays_so_through_an_encoder(generator):
+    """Images come from files with channels last; no layer arranges them anew."""
+    x = torch.randn(2, 4, 9, 9, 3, generator=generator).movedim(-1, -3)
+    for incoming, outgoing in ((3, 5), (5, 6)):
+        weight = torch.randn(2, outgoing, incoming, 3, 3, generator=generator)
+        x = convolutions._pool(interleaved(x, weight, torch.zeros(2, outgoing)).relu())
+        assert x.movedim(-3, -1).is_contiguous()

@@ -1,7 +1,7 @@
 """Learning to find one's way in mazes: frames rendered per second, convolutions of several runs, and whole updates.
 
-Convolutions of several runs may be done as groups of channels or one run after the other: which is faster depends on the device,
-and ``models.convolutions`` chooses by what is measured here.
+Convolutions of several runs may be done as groups of channels or one run after the other, and with the channels of a pixel apart or
+next to each other: which is fastest depends on the device, and ``models.convolutions`` chooses by what is measured here.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,8 @@ from mdpf.benchmarks.measure import quartiles, repeat
 from mdpf.benchmarks.sheet import Case, time_rows
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.measurements import Row
-from mdpf.models.convolutions import one_by_one, side_by_side
+from mdpf.models import convolutions
+from mdpf.models.convolutions import interleaved, one_by_one, side_by_side
 from mdpf.recipes import mazes
 from mdpf.recipes.training import build, stages
 from mdpf.recording import capture, own_stream
@@ -25,6 +26,9 @@ from mdpf.training.flat import FlatParameters
 from mdpf.training.step import Execution, Update
 
 RUNS = {"cuda": (1, 3, 5), "cpu": (1, 3)}
+# A processor knows no reduced precision that would be faster.
+DTYPES = {"cuda": (torch.float32, torch.bfloat16), "cpu": (torch.float32,)}
+WAYS = (side_by_side, one_by_one, interleaved)
 # Frames of a batch and run; on a processor a part of it.
 FRAMES = {"cuda": 64 * 17, "cpu": 68}
 POSES = {"cuda": 100_000, "cpu": 1024}
@@ -39,8 +43,11 @@ def cases(device: torch.device) -> Iterator[Case]:
     for number in geometry.NUMBERS:
         yield Case(f"frames of maze {number}", _frames(number, device))
     for runs in RUNS[device.type]:
-        yield Case(f"convolutions, {runs} runs", _convolutions(runs, device))
-        yield Case(f"update, {runs} runs", _update(runs, device))
+        for dtype in DTYPES[device.type]:
+            yield Case(f"convolutions, {runs} runs, {_name(dtype)}", _convolutions(runs, dtype, device))
+    for runs in RUNS[device.type]:
+        for dtype in DTYPES[device.type]:
+            yield Case(f"update, {runs} runs, {_name(dtype)}", _update(runs, dtype, device))
 
 
 def _frames(number: int, device: torch.device) -> Callable[[], list[Row]]:
@@ -57,16 +64,24 @@ def _frames(number: int, device: torch.device) -> Callable[[], list[Row]]:
     return measure
 
 
-def _convolutions(runs: int, device: torch.device) -> Callable[[], list[Row]]:
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _convolutions(runs: int, dtype: torch.dtype, device: torch.device) -> Callable[[], list[Row]]:
     def measure() -> list[Row]:
         rows, count = [], FRAMES[device.type]
         generator = torch.Generator(device).manual_seed(0)
         for channels, width, side in LAYERS:
-            shapes = ((runs, count, channels, side, side), (runs, width, channels, 3, 3), (runs, width))
-            x, weight, bias = (torch.randn(shape, device=device, generator=generator) for shape in shapes)
-            learned = [weight.requires_grad_(), bias.requires_grad_(), *([x.requires_grad_()] if channels > 3 else [])]
-            for how in (side_by_side, one_by_one):
-                rows += _learned_from(how, x, weight, bias, learned, device, {"runs": runs, "channels": channels, "side": side})
+            shapes = ((runs, count, side, side, channels), (runs, width, channels, 3, 3), (runs, width))
+            x, weight, bias = (torch.randn(shape, device=device, generator=generator).to(dtype) for shape in shapes)
+            for how in WAYS:
+                # As the layer before leaves them; the first layer is handed images as files hold them.
+                images = x.movedim(-1, 2) if channels == 3 or how is interleaved else x.movedim(-1, 2).contiguous()
+                learned = [part.detach().requires_grad_() for part in (weight, bias, *([images] if channels > 3 else []))]
+                parts = (learned[2] if channels > 3 else images, *learned[:2])
+                params = {"runs": runs, "channels": channels, "side": side, "precision": _name(dtype)}
+                rows += _learned_from(how, parts, learned, device, params)
         return rows
 
     return measure
@@ -74,9 +89,7 @@ def _convolutions(runs: int, device: torch.device) -> Callable[[], list[Row]]:
 
 def _learned_from(
     how: Callable[..., Tensor],
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
+    parts: tuple[Tensor, ...],
     learned: list[Tensor],
     device: torch.device,
     params: dict[str, object],
@@ -84,19 +97,19 @@ def _learned_from(
     """Time of a convolution with its gradient."""
 
     def once() -> None:
-        torch.autograd.grad(how(x, weight, bias).sum(), learned)
+        found = how(*parts)
+        torch.autograd.grad(found, learned, torch.ones_like(found))
 
     with own_stream(device):
         work = capture(once, torch.Generator(device)) if device.type == "cuda" else once
-        sample = repeat(work, device, most=50, seconds=1.0)
+        sample = repeat(work, device, most=50, seconds=0.3)
     return time_rows("convolution learned from", device, {**params, "how": how.__name__}, sample)
 
 
-def _update(runs: int, device: torch.device) -> Callable[[], list[Row]]:
+def _update(runs: int, dtype: torch.dtype, device: torch.device) -> Callable[[], list[Row]]:
     def measure() -> list[Row]:
-        torch._dynamo.reset()
         execution: Execution = "captured" if device.type == "cuda" else "eager"
-        config = mazes.Config("MDPF", runs=runs)
+        config = mazes.Config("MDPF", runs=runs, reduced=dtype == torch.bfloat16)
         training, data = mazes.training_of(config), _data(config, device)
         filter = build(training, device=device)
         flat, stage = FlatParameters(filter, runs), stages(training)["likelihood"]
@@ -110,6 +123,7 @@ def _update(runs: int, device: torch.device) -> Callable[[], list[Row]]:
             factor = torch.ones(runs, device=device)
             sample = repeat(lambda: update(indices, counted, factor), device, most=50, seconds=3.0)
         params = {"runs": runs, "batch": size, "particles": config.particles, "execution": execution}
+        params |= {"precision": _name(dtype), "convolutions": convolutions.ON_A_GPU.__name__}
         return time_rows("update on mazes", device, params, sample)
 
     return measure

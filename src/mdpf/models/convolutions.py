@@ -37,7 +37,7 @@ class Convolution(nn.Module):
         runs, *batch = x.shape[:-3]
         images = x.reshape(runs, math.prod(batch), *x.shape[-3:])
         # A processor takes up to four times as long for groups.
-        how = side_by_side if x.is_cuda and runs > 1 else one_by_one
+        how = ON_A_GPU if x.is_cuda and runs > 1 else one_by_one
         return how(images, weight, bias).reshape(runs, *batch, weight.shape[1], *x.shape[-2:])
 
 
@@ -53,6 +53,22 @@ def side_by_side(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     grouped = images.transpose(0, 1).flatten(1, 2)
     found = nn.functional.conv2d(grouped, weight.flatten(0, 1), bias.flatten(), padding=KERNEL // 2, groups=runs)
     return found.unflatten(1, (runs, -1)).transpose(0, 1)
+
+
+def interleaved(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """One after the other, with the channels of a pixel next to each other in memory: units made for products of matrices want it.
+
+    What comes out is laid out in the same way, so that no layer behind has to arrange it anew.
+    """
+    runs = zip(images, weight, bias, strict=True)
+    found = [
+        nn.functional.conv2d(part.contiguous(memory_format=torch.channels_last), *rest, padding=KERNEL // 2) for part, *rest in runs
+    ]
+    return torch.stack([part.movedim(1, -1) for part in found]).movedim(-1, 2)
+
+
+# The fastest way for several runs, as `mdpf bench mazes` found it.
+ON_A_GPU: Callable[[Tensor, Tensor, Tensor], Tensor] = side_by_side
 
 
 class ImageEncoder(nn.Module):
