@@ -45,6 +45,31 @@ def test_compiled_training_gives_the_numbers_of_the_eager_one(method, make_stack
     assert_same(found, expected, losses=1e-4, values=1e-4)
 
 
+@pytest.mark.compile
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+def test_another_training_of_the_same_filter_compiles_nothing(make_stack, make_stage, data, monkeypatch):
+    """The next stage of a method, or the same method on other data, finds the step compiled, and its own numbers."""
+    torch._dynamo.reset()
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr("mdpf.training.step.torch.compile", functools.partial(torch.compile, backend=backend))
+    stage, counts, found = make_stage(epochs=1, schedule=Cosine()), [], []
+    for start, execution in ((0, "compiled"), (9, "compiled"), (9, "eager")):
+        stacked = make_stack(2, "importance")
+        with torch.no_grad():
+            for parameter in stacked.parameters():
+                parameter.mul_(1 + 0.01 * start)
+        found.append(fit(stacked, stage, *data, num_runs=2, seed=start, execution=execution))
+        counts.append(len(compiled))
+    assert counts == [2, 2, 2]  # The first step, which does not resample, and all others.
+    torch.testing.assert_close(found[1].values, found[2].values, rtol=0.0, atol=1e-4)
+
+
 @pytest.mark.gpu
 @pytest.mark.compile
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
