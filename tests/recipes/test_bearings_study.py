@@ -211,6 +211,16 @@ def test_all_methods_start_from_one_measurement_model(tmp_path, monkeypatch):
             assert torch.equal(first[part], parameters[part]), (name, part)
 
 
+def test_fewer_runs_start_from_the_first_of_a_common_stage(tmp_path):
+    data = [bearings.split(name, count) for name, count in (("train", SIZES.train), ("validation", SIZES.validation))]
+    of = bearings.training_of(bearings.Config("TG-PF", 3, preset="tiny"))
+    every = training.train(of, *data, tmp_path / "every", last="measurement").filters["measurement"]
+    few = replace(of, runs=2, first_runs=3)
+    some = training.train(few, *data, tmp_path / "some", last="measurement").filters["measurement"]
+    for name, values in some.measurement.state_dict().items():
+        torch.testing.assert_close(values, every.measurement.state_dict()[name][:2], rtol=0, atol=0)
+
+
 def _note(started, filter, stage, options):
     if stage.name != "measurement":
         parts = {name: value.clone() for name, value in filter.state_dict().items() if name.startswith(("encoder", "measurement"))}

@@ -71,7 +71,7 @@ def test_study_writes_every_result_with_its_weights(undisturbed):
 
 
 def test_a_first_stage_is_made_once_and_left_out_where_told(undisturbed):
-    work = undisturbed / "work" / "2" / "2-runs"
+    work = undisturbed / "work" / "2"
     # Checkpoints of what is done are gone, but for what another method starts from.
     kept = {path.relative_to(work).as_posix() for path in work.rglob("*.safetensors")}
     assert kept == {"pretrained/measurement/measurement.safetensors", "pretrained/MDPF/likelihood.safetensors"}
@@ -92,7 +92,7 @@ def test_whoever_calls_again_finds_everything_done_and_an_interruption_changes_n
         assert runs == whole[name], name
 
 
-def test_methods_with_fewer_runs_have_a_first_stage_of_their_own(tmp_path, monkeypatch):
+def test_methods_with_fewer_runs_share_the_first_stage_of_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(maze_study, "RUNS", 2)
     monkeypatch.setattr(maze_study, "FEWER_RUNS", 1)
     scope = Scope(mazes=(1,), scratch=False, particles=())
@@ -101,6 +101,11 @@ def test_methods_with_fewer_runs_have_a_first_stage_of_their_own(tmp_path, monke
     assert not outcome.failed
     counts = {path.name: len(results.load(path).runs) for path in (tmp_path / "results").glob("TG*@maze-1.json")}
     assert counts == {"TG-MDPF@maze-1.json": 2, "TG-PF@maze-1.json": 1}
+    (stage,) = (tmp_path / "work").rglob("measurement.safetensors")
+    assert checkpoint.load(stage).tensors["best"].shape[0] == 2
+    spent = [results.load(path).provenance.parts for path in (tmp_path / "results").glob("TG*@maze-1.json")]
+    # Both report what it took.
+    assert all("measurement" in parts for parts in spent)
 
 
 def test_another_configuration_is_refused(undisturbed):
@@ -113,7 +118,7 @@ def test_weights_are_those_of_the_median_run(undisturbed):
     found = results.load(undisturbed / "results" / "MDPF@maze-2.json")
     filter, config = mazes.load_run(undisturbed / "results" / "weights" / "MDPF@maze-2.safetensors")
     assert (config.maze, config.runs, config.particles) == (2, 1, 5)
-    learned = checkpoint.load(undisturbed / "work" / "2" / "2-runs" / "pretrained" / "MDPF" / "likelihood.safetensors")
+    learned = checkpoint.load(undisturbed / "work" / "2" / "pretrained" / "MDPF" / "likelihood.safetensors")
     saved = FlatParameters(stack_runs([filter]), 1).values[0]
     assert torch.equal(saved, learned.tensors["best"][found.median_run()])
     alone = maze_study.judge(filter, config, mazes.evaluation_data(config, undisturbed / "work" / "2" / "data"))

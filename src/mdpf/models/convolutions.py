@@ -60,10 +60,9 @@ def interleaved(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
     What comes out is laid out in the same way, so that no layer behind has to arrange it anew.
     """
-    runs = zip(images, weight, bias, strict=True)
-    found = [
-        nn.functional.conv2d(part.contiguous(memory_format=torch.channels_last), *rest, padding=KERNEL // 2) for part, *rest in runs
-    ]
+    layouts = [part.contiguous(memory_format=torch.channels_last) for part in images]
+    runs = zip(layouts, weight, bias, strict=True)
+    found = [nn.functional.conv2d(*parts, padding=KERNEL // 2) for parts in runs]
     return torch.stack([part.movedim(1, -1) for part in found]).movedim(-1, 2)
 
 

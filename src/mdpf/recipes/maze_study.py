@@ -102,10 +102,9 @@ def run(
     scope = scope or Scope()
     found: list[list[Part]] = []
     for maze in scope.mazes:
-        configs = [
-            Config(method, maze, runs or (RUNS if method in OWN else FEWER_RUNS), seed, preset=preset, **choices)
-            for method in methods
-        ]
+        # All methods share one first stage.
+        common = {"preset": preset, "first_runs": runs or RUNS, **choices}
+        configs = [Config(method, maze, runs or (RUNS if method in OWN else FEWER_RUNS), seed, **common) for method in methods]
         found.append(parts(configs, folder, work=work / str(maze), device=device, watch=watch, scope=scope))
     # One method in every maze before the next method.
     todo = [part for row in zip(*found, strict=True) for part in row]
@@ -158,8 +157,7 @@ def study(
     notes, where = describe(config), filing(config)
     where.done(folder, notes)  # Another configuration is refused before any work is done.
     data = work / "data"
-    # Methods with as many runs share the first stage.
-    checkpoints = work / f"{config.runs}-runs" / ("pretrained" if config.pretrained else "scratch")
+    checkpoints = work / ("pretrained" if config.pretrained else "scratch")
     trained = train(config, checkpoints, data=data, device=device, watch=watch, until=until)
     stages, paths = list(trained.filters), []
     for setting, stage in where.stages.items():

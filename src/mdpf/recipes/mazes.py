@@ -73,6 +73,7 @@ class Config:
         frozen: Draw the noise of camera and odometry once for the whole training, as the paper did.
         reduced: Let the encoder compute in half the precision on a CUDA device.
         recordings: A folder with the published files, in place of walks rendered here.
+        first_runs: Runs of the first stage, if more than ``runs``: that of methods of which there are more.
     """
 
     method: str
@@ -88,6 +89,7 @@ class Config:
     frozen: bool = False
     reduced: bool = False
     recordings: str | None = None
+    first_runs: int | None = None
 
 
 def networks(config: Config) -> ImageNetworks:
@@ -121,6 +123,7 @@ def training_of(config: Config) -> Training:
         clip=500.0,
         disturb=None if config.frozen else Sensors(),
         pretrained=config.pretrained,
+        first_runs=config.first_runs,
     )
 
 

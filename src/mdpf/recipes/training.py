@@ -31,6 +31,7 @@ Prior = Callable[..., Tensor]
 
 # What several methods that are trained at once have in common is made by one of them, while the others wait.
 SHARING = threading.RLock()
+_FOLDERS: dict[Path, threading.RLock] = {}  # A lock for each folder with a first stage.
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Training:
         disturb: Changes every batch at random, ``(batch, *, generator)``, before it is learned from.
         pretrained: Whether there is a first stage of the measurement model alone, for methods that have one.
         decay: Weight decay in the first stage.
+        first_runs: Runs of the first stage, of which the first ones go on; as many as ``runs`` by default. So methods with fewer
+            runs have the first stage of the others.
         held_out_bandwidth: Fit the bandwidth of trained networks on the sequences that choose the best epoch. Where there are few
             sequences networks err less on those they learned from, and a bandwidth fitted there is too narrow for all others.
     """
@@ -103,6 +106,7 @@ class Training:
     disturb: Callable[..., SequenceBatch] | None = None
     pretrained: bool = True
     decay: float = 1e-3
+    first_runs: int | None = None
     held_out_bandwidth: bool = False
 
 
@@ -219,11 +223,12 @@ def train(
             continue
         if name == "measurement":
             # With one seed it comes out the same for every method: it is learned once, by the first who needs it.
-            with SHARING:
-                tried = replace(training, method="TG-PF", runs=training.preset.starts * training.runs)
+            with _sharing(work):
+                common = training.first_runs or training.runs
+                tried = replace(training, method="TG-PF", runs=training.preset.starts * common)
                 other = build(tried, device=device)
                 found = learn(other, name, "measurement", tried.runs)
-            adopt_measurement(filter, _best_starts(other, found.validation, training.runs))
+            adopt_measurement(filter, _best_starts(other, found.validation.view(-1, common)[:, : training.runs]))
         else:
             learn(filter, name, training.method)
         done[name] = copy.deepcopy(filter)
@@ -232,12 +237,20 @@ def train(
     return Trained(done, seconds)
 
 
-def _best_starts(filter: Filter, validation: Tensor, runs: int) -> Filter:
-    """Of the starts of every run the best; start ``s`` of run ``r`` is number ``s * runs + r``."""
-    if len(validation) == runs:
+def _best_starts(filter: Filter, validation: Tensor) -> Filter:
+    """Of the starts of every run the best, by losses ``[starts, runs]``; start ``s`` of run ``r`` is number ``s * common + r``."""
+    starts, runs = validation.shape
+    count = next(filter.parameters()).shape[0]
+    if starts == 1 and runs == count:
         return filter
-    best = validation.view(-1, runs).argmin(0) * runs + torch.arange(runs)
+    best = validation.argmin(0) * (count // starts) + torch.arange(runs)
     return stack_runs([take_run(filter, index) for index in best.tolist()])
+
+
+def _sharing(folder: Path) -> threading.RLock:
+    """The lock of what is made in a folder for several methods; elsewhere others may do the same meanwhile."""
+    with SHARING:
+        return _FOLDERS.setdefault(folder.resolve(), threading.RLock())
 
 
 def adopt_measurement(filter: Filter, other: Filter) -> None:

@@ -24,7 +24,7 @@ from mdpf.training.step import PREPARING, Execution, Judgement, Update, choose
 from mdpf.training.threads import threads, worthwhile
 
 # Writing a checkpoint is long if it takes more than so many seconds; then this many times as long passes before the next.
-LONG_WRITE, SPARING = 1.0, 10.0
+LONG_WRITE, SPARING = 0.1, 10.0
 # Preparing a stage (compiling, recording) is not begun with fewer seconds left; what is cut off in it is lost.
 PREPARATION = {"eager": 0.0, "compiled": 30.0, "captured": 30.0}
 
