@@ -6,6 +6,7 @@ within 45 degrees. Who finds the truth and keeps it to the end of a walk has suc
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from mdpf.evaluation.evaluate import Filter
 from mdpf.filters import RecurrentFilter
 from mdpf.mixture import Mixture
 from mdpf.recipes.mazes import CONVENTIONS, Config, units
+from mdpf.recipes.training import SHARING
 from mdpf.spaces import wrap
 from mdpf.tasks.mazes import geometry, recordings
 from mdpf.tasks.mazes import task as mazes
@@ -53,9 +55,15 @@ def everywhere(config: Config, num_walks: int, particles: int, *, seed: int = 0)
 
 def walks(config: Config, num_walks: int, *, device: str = "cpu", seed: int = 0) -> SequenceBatch:
     """Walks with the noise of camera and odometry, others than those of the evaluation."""
-    maze = geometry.read(config.maze)
-    generator = torch.Generator().manual_seed(stream_seed(f"maze-{config.maze}", "searching", seed))
-    whole = mazes.sequences(recordings.record(maze, num_walks, generator=generator, device=device), CONVENTIONS[config.conventions])
+    with SHARING:
+        return _walks(config.maze, config.conventions, num_walks, device, seed)
+
+
+@lru_cache(maxsize=3)
+def _walks(number: int, conventions: str, num_walks: int, device: str, seed: int) -> SequenceBatch:
+    generator = torch.Generator().manual_seed(stream_seed(f"maze-{number}", "searching", seed))
+    recording = recordings.record(geometry.read(number), num_walks, generator=generator, device=device)
+    whole = mazes.sequences(recording, CONVENTIONS[conventions])
     return mazes.Sensors()(whole.to("cpu"), generator=generator).to(device)
 
 
