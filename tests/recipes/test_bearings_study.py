@@ -193,6 +193,12 @@ def test_a_setting_can_be_trained_alone(tmp_path):
     assert set(numbers(tmp_path)) == {"MDPF@bound-0.99.json", "MDPF@bound-0.99-mse.json"}
 
 
+def test_what_needs_a_training_that_is_not_there_is_left(tmp_path):
+    outcome = study(tmp_path, methods=("TG-PF",), scope=Scope((30,), 2, 0, settings=(), default=False))
+    assert not outcome.failed
+    assert "`mdpf reproduce bearings` trains" in outcome.left["TG-PF with 30 particles"]
+
+
 def test_finished_checkpoints_hold_nothing_but_what_was_found(undisturbed):
     for path in (undisturbed / "work").rglob("*.safetensors"):
         found = checkpoint.load(path)

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,6 +44,30 @@ def atomic(path: str | Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink()
     _sync_folder(path.parent)
+
+
+@contextmanager
+def exclusive(path: str | Path, *, patience: float = 60.0) -> Iterator[None]:
+    """Keep other processes away from a file that is to be read and written again.
+
+    Whoever comes first makes a file beside it, which the others wait for; one older than ``patience`` seconds was left behind by a
+    process that died, and is taken away.
+    """
+    guard = Path(path).with_name(f".{Path(path).name}.guard")
+    guard.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        try:
+            os.close(os.open(guard, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            break
+        except FileExistsError:
+            with suppress(FileNotFoundError):
+                if time.time() - guard.stat().st_mtime > patience:
+                    guard.unlink()
+            time.sleep(0.01)
+    try:
+        yield
+    finally:
+        guard.unlink(missing_ok=True)
 
 
 def check_place(path: str | Path) -> None:

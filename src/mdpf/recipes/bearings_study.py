@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mdpf.data.atomic import exclusive
 from mdpf.evaluation import results
 from mdpf.evaluation.evaluate import Filter, evaluate
 from mdpf.evaluation.results import Result, provenance
@@ -26,7 +27,7 @@ from mdpf.recipes.parts import Outcome, Part, carry_out
 from mdpf.recipes.training import Trained
 from mdpf.resamplers import Concrete, OptimalTransport
 from mdpf.training import fit, weights
-from mdpf.training.deadline import Deadline
+from mdpf.training.deadline import Deadline, OutOfTime
 
 # The longest first, so that none is left over in the end; A-MDPF waits for MDPF.
 ORDER = ("MDPF", "LSTM", "OT-PF", "IRG-MDPF", "A-MDPF", "TG-MDPF", "DIS-PF", "SR-PF", "C-PF", "TG-PF")
@@ -260,13 +261,16 @@ def _sweep(config: Config, folder: Path, device: str, particles: int, scope: Sco
     notes = describe(config) | {"test_particles": particles, "test_sequences": scope.num_sequences}
 
     def do(until: Deadline) -> None:
+        if not weights_file(folder, config.method).exists():
+            raise OutOfTime(f"It needs {config.method}, which `mdpf reproduce bearings` trains.")
         judge_again(config, folder, particles, scope.num_sequences, device=device)
 
     def done() -> bool:
         return results.load_same(folder / file_name(config.method, f"n-{particles}"), notes) is not None
 
     slow = config.method in ("C-PF", "OT-PF") and particles >= 1000
-    return Part(f"{config.method} with {particles} particles", do, done, (config.method,), _guess(device, 60 if slow else 10))
+    needs = (config.method,) if scope.default else ()
+    return Part(f"{config.method} with {particles} particles", do, done, needs, _guess(device, 60 if slow else 10))
 
 
 def _guess(device: str, seconds: float) -> float:
@@ -276,7 +280,9 @@ def _guess(device: str, seconds: float) -> float:
 
 def _note_call(path: Path, outcome: Outcome, seconds: float, device: str, jobs: int) -> None:
     """Add this call to the list of calls that made the results, so that their time together can be told."""
-    calls = list(results.read_json(path)) if path.exists() else []
     spent = provenance(seconds, device=device)
     entry: Mapping[str, object] = {**asdict(spent), "parts": outcome.seconds, "jobs": jobs, "left": outcome.left}
-    results.write_json(path, [*calls, entry])
+    # Several processes may work at one study, each at other methods.
+    with exclusive(path):
+        calls = list(results.read_json(path)) if path.exists() else []
+        results.write_json(path, [*calls, entry])
