@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from mdpf.models import Convolution, ImageEncoder, PReLU, convolutions, stack_runs
-from mdpf.models.convolutions import interleaved, one_by_one, side_by_side
+from mdpf.models.convolutions import in_products, interleaved, one_by_one, side_by_side
 
 
 def grads(layer, x):
@@ -125,11 +125,12 @@ def test_an_image_of_another_size_is_refused():
         ImageEncoder(3, 56, pools=(True, False))
 
 
-@pytest.mark.parametrize("how", [side_by_side, interleaved])
-def test_however_runs_are_computed_they_come_out_the_same(how, generator):
-    shapes = ((3, 4, 2, 6, 5), (3, 7, 2, 3, 3), (3, 7))
+@pytest.mark.parametrize("how", [side_by_side, interleaved, in_products])
+@pytest.mark.parametrize("channels", [1, 2, 8])
+def test_all_ways_to_convolve_are_the_same(how, channels, generator):
+    shapes = ((3, 4, channels, 6, 5), (3, 7, channels, 3, 3), (3, 7))
     parts = [torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    found = [one_by_one(*parts), how(*parts)]
+    found = [way(*parts) for way in (one_by_one, how)]
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
     for left, right in zip(*(torch.autograd.grad(value.sin().sum(), parts) for value in found), strict=True):
         torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-10)
@@ -142,3 +143,14 @@ def test_what_is_interleaved_stays_so_through_an_encoder(generator):
         weight = torch.randn(2, outgoing, incoming, 3, 3, generator=generator)
         x = convolutions._pool(interleaved(x, weight, torch.zeros(2, outgoing)).relu())
         assert x.movedim(-3, -1).is_contiguous()
+
+
+def test_images_that_nobody_learns_from_cost_no_gradient(generator, monkeypatch):
+    """The first layer of an encoder that looks at what was seen."""
+    monkeypatch.setattr(convolutions, "_put_together", None)
+    weight, bias = torch.randn(1, 4, 2, 3, 3, generator=generator).requires_grad_(), torch.zeros(1, 4)
+    images = torch.randn(1, 5, 2, 6, 6, generator=generator)
+    in_products(images, weight, bias).sin().sum().backward()
+    assert weight.grad.isfinite().all()
+    with pytest.raises(TypeError):
+        in_products(images.requires_grad_(), weight, bias).sum().backward()

@@ -2,15 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from mdpf.checks import check_tensor
 from mdpf.models.blocks import Linear, matching
 
 KERNEL = 3
 POOL, POOL_STRIDE = 3, 2
+Way = Callable[[Tensor, Tensor, Tensor], Tensor]
+ALIGNED = 8  # Numbers of half the precision: rows of so many are what the units for products of matrices read.
 
 
 class Convolution(nn.Module):
@@ -32,19 +36,27 @@ class Convolution(nn.Module):
         weight, bias = matching(self.weight, x), matching(self.bias, x)
         if weight.ndim == 4:
             images = x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
-            found = nn.functional.conv2d(images, weight, bias, padding=KERNEL // 2)
-            return found.reshape(*x.shape[:-3], *found.shape[1:])
+            found = _way(x, 1)(images[None], weight[None], bias[None])
+            return found.reshape(*x.shape[:-3], *found.shape[2:])
         runs, *batch = x.shape[:-3]
         images = x.reshape(runs, math.prod(batch), *x.shape[-3:])
-        # A processor takes up to four times as long for groups.
-        how = ON_A_GPU if x.is_cuda and runs > 1 else one_by_one
-        return how(images, weight, bias).reshape(runs, *batch, weight.shape[1], *x.shape[-2:])
+        return _way(x, runs)(images, weight, bias).reshape(runs, *batch, weight.shape[1], *x.shape[-2:])
+
+
+def _way(x: Tensor, runs: int) -> Way:
+    """How to compute the convolutions of some runs where ``x`` is, and in its precision."""
+    if not x.is_cuda:
+        return one_by_one  # A processor takes up to four times as long for groups.
+    if runs > 1:
+        return ON_A_GPU
+    return IN_HALF if x.dtype in (torch.bfloat16, torch.float16) else one_by_one
 
 
 def one_by_one(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Convolutions of several runs, one after the other: ``[R, n, in, h, w]`` to ``[R, n, out, h, w]``."""
     runs = zip(images, weight, bias, strict=True)
-    return torch.stack([nn.functional.conv2d(*parts, padding=KERNEL // 2) for parts in runs])
+    found = [nn.functional.conv2d(*parts, padding=KERNEL // 2) for parts in runs]
+    return found[0][None] if len(found) == 1 else torch.stack(found)
 
 
 def side_by_side(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -66,8 +78,76 @@ def interleaved(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.stack([part.movedim(1, -1) for part in found]).movedim(-1, 2)
 
 
+def in_products(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same as products of matrices, kernels by all patches of an image: predictably quick on a GPU with few channels."""
+    return PatchProducts.apply(images, torch.cat([weight.flatten(2), bias[..., None]], -1))
+
+
+class PatchProducts(torch.autograd.Function):
+    """What kernels ``[R, out, 9 in + 1]``, each with its bias, make of images ``[R, n, in, h, w]``: ``[R, n, out, h, w]``.
+
+    There is one product for each image, also for the kernels' gradient, whose shares are then added up: kernels have few numbers,
+    and one product for all images would keep few processors of a GPU busy.
+    """
+
+    @staticmethod
+    def forward(images: Tensor, kernels: Tensor) -> Tensor:
+        (runs, count, _, *size), out = images.shape, kernels.shape[1]
+        found = torch.bmm(_for_each(kernels, count), _patches(images))
+        return found[..., : math.prod(size)].view(runs, count, out, *size)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:  # noqa: ANN401
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor]:  # noqa: ANN401
+        images, kernels = ctx.saved_tensors
+        grad = _aligned(grads[0].flatten(0, 1).flatten(-2))
+        to_images = None
+        if ctx.needs_input_grad[0]:
+            to_images = _put_together(torch.bmm(_for_each(kernels, images.shape[1]).mT, grad), images)
+        shares = torch.bmm(grad, _patches(images).mT).unflatten(0, images.shape[:2])
+        return to_images, shares.sum(1)[..., : kernels.shape[-1]]
+
+
+def _for_each(kernels: Tensor, count: int) -> Tensor:
+    """The kernels of every run for each of its images, without copies of them if there is one run."""
+    return _aligned(kernels)[:, None].expand(-1, count, -1, -1).flatten(0, 1)
+
+
+def _patches(images: Tensor) -> Tensor:
+    """The 3 by 3 pixels around every one, and a one for the bias, as columns: ``[R, n, c, h, w]`` to ``[R n, 9 c + 1, h w]``."""
+    edge, count = KERNEL // 2, images.shape[0] * images.shape[1]
+    around = pad(images, (edge,) * 4).unfold(3, KERNEL, 1).unfold(4, KERNEL, 1)
+    columns = around.movedim((3, 4), (5, 6)).reshape(count, -1, math.prod(images.shape[-2:]))
+    # As many rows as `_aligned` kernels have numbers; those behind the one meet zeros.
+    ones = 1 + -(columns.shape[1] + 1) % ALIGNED
+    return _aligned(pad(columns, (0, 0, 0, ones), value=1.0))
+
+
+def _put_together(columns: Tensor, like: Tensor) -> Tensor:
+    """Add up in every pixel what all patches hold of it: from the gradient of patches to that of the images."""
+    edge, (*batch, channels, height, width) = KERNEL // 2, like.shape
+    patches = columns[:, : KERNEL**2 * channels, : height * width].reshape(*batch, channels, KERNEL, KERNEL, height, width)
+    wide, precise = pad(patches, (edge,) * 4), torch.promote_types(columns.dtype, torch.float32)
+    total = torch.zeros((), dtype=precise, device=columns.device)
+    for i in range(KERNEL):
+        for j in range(KERNEL):
+            moved = wide[..., i, j, KERNEL - 1 - i :, KERNEL - 1 - j :]
+            total = total + moved[..., :height, :width].to(precise)
+    return total.to(columns.dtype)
+
+
+def _aligned(rows: Tensor) -> Tensor:
+    """Filled up with zeros to a multiple of ``ALIGNED`` numbers."""
+    return pad(rows, (0, -rows.shape[-1] % ALIGNED))
+
+
 # The fastest way for several runs, as `mdpf bench mazes` found it.
-ON_A_GPU: Callable[[Tensor, Tensor, Tensor], Tensor] = side_by_side
+ON_A_GPU: Way = side_by_side
+# And for one in half the precision, with the few channels of `mdpf bench house`.
+IN_HALF: Way = in_products
 
 
 class ImageEncoder(nn.Module):
