@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from mdpf.models import LocalMap, stack_runs
-from mdpf.recipes import house
+from mdpf.recipes import house, house_networks
 from mdpf.recipes.house_networks import HouseNetworks, Rendered, SightEncoder, Stored, from_records, networks
 from mdpf.recipes.training import build, stages
 from mdpf.render import render
+from mdpf.render.raycast import cast
 from mdpf.resamplers import ImportanceWeighted, OptimalTransport
 from mdpf.tasks.homes import geometry, recorded, scenes, task, walks
 from mdpf.training.fit import fit
@@ -64,6 +65,24 @@ def test_an_observation_is_rendered_in_its_own_home(homes, nets):
     torch.testing.assert_close(images.reshape(12, 3, 56, 56), 2 * expected.rgb.movedim(-1, 1) - 1)
     assert images.min() >= -1
     assert images.max() <= 1
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize(("device", "backend"), [("cpu", "aot_eager"), pytest.param("cuda", "inductor", marks=pytest.mark.gpu)])
+def test_one_program_renders_any_number_of_frames(device, backend, homes):
+    """Between two texels rounding decides, and other code rounds otherwise: a few samples may show their neighbour."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    scene = scenes.build(homes).to(device)
+    walked = walks.walk(homes, 5, 3, seed=0)
+    for count in (15, 7):
+        poses = scenes.viewpoints(walked.states.reshape(-1, 3)[:count]).to(device)
+        index = walked.home.repeat_interleave(3)[:count].to(device)
+        found = house_networks.compiled_cast(scene, scene.full(), poses, scenes.CAMERA, index, num_hits=10, backend=backend)
+        expected = cast(scene, scene.full(), poses, scenes.CAMERA, index, num_hits=10)
+        assert ((found.rgb - expected.rgb).abs() > 1e-4).float().mean() < 1e-3
+        assert torch.equal(found.clipped, expected.clipped)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 def test_a_scene_travels_with_its_module_and_is_no_part_of_its_weights(homes):

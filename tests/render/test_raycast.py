@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mdpf.render import Atlas, Camera, Surfaces, cast, render, stack_scenes
+from mdpf.render.segments import one_after_the_other
 
 _spec = importlib.util.spec_from_file_location("scenes", Path(__file__).parent / "scenes.py")
 scenes = importlib.util.module_from_spec(_spec)
@@ -238,3 +239,13 @@ def test_doors_say_what_was_needed(generator, call, message):
     scene = scenes.grid_scene(*scenes.random_maze(3, 2, generator))
     with pytest.raises(ValueError, match=message):
         call(scene)
+
+
+def test_the_nearest_walls_are_found_one_after_the_other(generator):
+    depth = torch.rand(4, 6, 20, generator=generator)
+    depth[depth > 0.3] = torch.inf  # Some rays meet fewer than are asked for.
+    found, expected = one_after_the_other(depth, 7), depth.topk(7, largest=False)
+    assert torch.equal(found[0], expected.values)
+    met = found[0] < torch.inf
+    assert 0 < met.sum() < met.numel()
+    assert torch.equal(found[1][met], expected.indices[met])

@@ -3,6 +3,7 @@
 A whole update of MDPF counts: choosing walks, rendering their images, filtering, gradients, Adam. Beside it stand its parts alone.
 """
 
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -15,6 +16,7 @@ from mdpf.benchmarks.sheet import Case, memory_row, time_rows
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.measurements import Row
 from mdpf.models import MapView
+from mdpf.models.convolutions import in_products, one_by_one
 from mdpf.recipes import house
 from mdpf.recipes.house_networks import HouseNetworks, networks
 from mdpf.recipes.training import build, stages
@@ -33,17 +35,28 @@ BATCH = {"cuda": 64, "cpu": 4}
 PARTICLES = {"cuda": 50, "cpu": 10}
 VARIANTS = {"cuda": ((2, True), (1, True), (2, False)), "cpu": ((2, True),)}
 """Rays along each side of a pixel, and whether convolutions compute in half the precision."""
+LAYERS = ((1, 16, 28), (16, 32, 13), (32, 64, 13))
+"""Channels into and out of the convolutions of the map's network, and the side of their images."""
+
+Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def cases(device: torch.device) -> Iterator[Case]:
-    """Whole updates in several ways, and the parts of one."""
-    kind = device.type
-    for place, (samples, reduced) in enumerate(VARIANTS[kind]):
-        config = house.Config("MDPF", particles=PARTICLES[kind], batch=BATCH[kind], samples=samples, reduced=reduced)
-        title = f"samples {samples}, {'half' if reduced and kind == 'cuda' else 'full'} precision"
-        yield Case(f"update, {title}", _update(config, device))
+    """The parts of an update alone, a whole one and what else it takes, and the same in other ways."""
+    spent: list[float] = []
+    for place, (samples, reduced) in enumerate(VARIANTS[device.type]):
+        config = _config(device, samples, reduced)
+        title = f"samples {samples}, {'half' if reduced and device.type == 'cuda' else 'full'} precision"
         if place == 0:
-            yield Case(f"parts, {title}", _parts(config, device))
+            yield Case(f"parts, {title}", _parts(config, device, spent))
+        yield Case(f"update, {title}", _update(config, device, spent if place == 0 else []))
+        if place == 0:
+            yield Case("ways to convolve", _ways(config, device))
+
+
+def _config(device: torch.device, samples: int, reduced: bool) -> house.Config:
+    kind = device.type
+    return house.Config("MDPF", particles=PARTICLES[kind], batch=BATCH[kind], samples=samples, reduced=reduced)
 
 
 def _setup(config: house.Config, device: torch.device) -> tuple[HouseNetworks, SequenceBatch]:
@@ -74,9 +87,10 @@ def _params(config: house.Config, execution: str) -> dict[str, object]:
     }
 
 
-def _update(config: house.Config, device: torch.device) -> Callable[[], list[Row]]:
+def _update(config: house.Config, device: torch.device, spent: list[float]) -> Callable[[], list[Row]]:
+    """A whole update; and the rest of it, beside the milliseconds ``spent`` on the parts that were measured alone."""
+
     def measure() -> list[Row]:
-        torch._dynamo.reset()
         execution: Execution = "captured" if device.type == "cuda" else "eager"
         nets, data = _setup(config, device)
         training = house.training_of(config, nets)
@@ -93,9 +107,11 @@ def _update(config: house.Config, device: torch.device) -> Callable[[], list[Row
             def once() -> None:
                 update(indices, counted, factor)
 
-            sample = repeat(once, device, most=100, seconds=5.0)
+            sample = repeat(once, device, most=100, seconds=3.0)
             params = _params(config, execution)
             rows = time_rows("update on homes", device, params, sample)
+            if spent:
+                rows.append(Row("the rest of an update", device.type, params, rows[0].value - sum(spent), "ms", []))
             speeds = sorted(config.batch / seconds for seconds in sample.wall)
             middle = speeds[len(speeds) // 2]
             rows.append(Row("walks learned from", device.type, params, middle, "walks/s", quartiles(speeds)))
@@ -108,33 +124,74 @@ def _update(config: house.Config, device: torch.device) -> Callable[[], list[Row
     return measure
 
 
-def _parts(config: house.Config, device: torch.device) -> Callable[[], list[Row]]:
-    """The parts of an update alone: images of all its frames; the same and their encoding; the map around all particles."""
+def _parts(config: house.Config, device: torch.device, spent: list[float]) -> Callable[[], list[Row]]:
+    """Images of all frames of a batch, their network, and the map around the particles of one step; all but images with gradients.
+
+    What they take of an update goes into ``spent``.
+    """
 
     def measure() -> list[Row]:
         nets, data = _setup(config, device)
         filter = build(house.training_of(config, nets), device=device)
         batch = data.take(slice(0, config.batch)).map(lambda part: part[None])
-        view, source, encoder = (filter.get_submodule(name) for name in ("measurement.view", "encoder.source", "encoder"))
+        view, source, network = (filter.get_submodule(name) for name in ("measurement.view", "encoder.source", "encoder.network"))
         assert isinstance(view, MapView)
-        states, index = batch.states[:, :, 1:], batch.observations[:, :, 1:, 3].long()
-        poses = states[..., None, :].expand(*states.shape[:-1], config.particles, 3).contiguous()
+        states, index = batch.states[:, :, 1], batch.observations[:, :, 1, 3].long()
+        poses = states[..., None, :].expand(*states.shape[:-1], config.particles, 3).contiguous().requires_grad_()
+        # The update compiles what belongs to a step, and nothing else.
+        look, crop = (torch.compile(part, dynamic=False) if device.type == "cuda" else part for part in (view, view.crop))
+        steps = batch.length - 1
+        images = source(batch.observations[:, :, 1:])[0]
 
-        def learn(values: Tensor) -> None:
-            values.sum().backward()
-            filter.zero_grad(set_to_none=True)
+        def learn(values: Tensor, *about: Tensor) -> None:
+            torch.autograd.grad(values.float().square().mean(), about)
 
-        works: dict[str, Callable[[], object]] = {
-            "images": lambda: source(batch.observations[:, :, 1:]),
-            "images, encoded and learned from": lambda: learn(encoder(batch.observations[:, :, 1:]).feature),
-            "crops of the map": lambda: view.crop(poses, index),
-            "crops, encoded and learned from": lambda: learn(view(poses, index)),
+        works: dict[str, tuple[int, Callable[[], object]]] = {
+            "images of an update": (1, lambda: source(batch.observations[:, :, 1:])),
+            "network of images of an update": (1, lambda: learn(network(images), *network.parameters())),
+            "crops of the map of a step": (0, lambda: learn(crop(poses, index), poses)),
+            "crops of the map of a step and their network": (steps, lambda: learn(look(poses, index), poses, *view.parameters())),
         }
         rows = []
         with own_stream(device):
-            for name, work in works.items():
-                sample = repeat(_recorded(work, device), device, most=50, seconds=2.0)
+            for name, (times, work) in works.items():
+                sample = repeat(_recorded(work, device), device, most=50, seconds=1.0)
                 rows += time_rows(name, device, _params(config, "captured" if device.type == "cuda" else "eager"), sample)
+                spent.append(times * 1e3 * statistics.median(sample.wall))
+        return rows
+
+    return measure
+
+
+def _ways(config: house.Config, device: torch.device) -> Callable[[], list[Row]]:
+    """The convolutions of one step, in half the precision and with all gradients: by the library in two layouts, by products."""
+
+    def measure() -> list[Row]:
+        generator, rows = torch.Generator(device).manual_seed(0), []
+        count, options = config.batch * config.particles, {"device": device, "generator": generator}
+        for incoming, outgoing, side in LAYERS:
+            images, weight, bias = (
+                torch.randn(shape, **options).to(torch.bfloat16)
+                for shape in ((1, count, incoming, side, side), (1, outgoing, incoming, 3, 3), (1, outgoing))
+            )
+            last = images[0].contiguous(memory_format=torch.channels_last)[None], weight
+            ways = {
+                "library": (one_by_one, (images, weight)),
+                "library, channels last": (one_by_one, last),
+                "products": (in_products, (images, weight)),
+            }
+            for name, (how, given) in ways.items():
+                parts = [part.detach().requires_grad_() for part in (*given, bias)]
+                # Of values that stand behind each other a gradient stands so too, as it does in the network.
+                grad = torch.ones_like(how(*parts))
+
+                def once(how: Way = how, parts: list[Tensor] = parts, grad: Tensor = grad) -> None:
+                    torch.autograd.grad(how(*parts), parts, grad)
+
+                with own_stream(device):
+                    sample = repeat(_recorded(once, device), device, most=50, seconds=0.3)
+                params = {"images": count, "channels": f"{incoming} to {outgoing}", "side": side, "way": name}
+                rows += time_rows("a convolution", device, params, sample)
         return rows
 
     return measure

@@ -1,7 +1,8 @@
 """What is seen in homes, and the networks of the study, put together to any method."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +23,16 @@ from mdpf.models import (
     Sight,
 )
 from mdpf.render import Camera, Scene
-from mdpf.render.raycast import cast
+from mdpf.render.raycast import Frames, cast
 from mdpf.resamplers import OptimalTransport, Resampler
 from mdpf.tasks.homes import scenes, walks
 from mdpf.tasks.homes.geometry import Home
 from mdpf.tasks.homes.recorded import Recorded
+from mdpf.training.step import MOST_PROGRAMS
 
 NUM_HITS = 10  # Walls that a ray is followed through; of a thousand frames, five have a column that meets more.
 PORTION = {"cpu": 32, "cuda": 2048}  # Frames at a time.
+MANY = 256  # Frames, of which compiling pays.
 FEATURES = 64  # Of an image, and as many of the map.
 BOUND = (75.0, 75.0, 0.99, 0.99)  # Pixels (1.5 m), and of sine and cosine.
 REGULARIZATION = 0.01  # Of optimal transport, as in the paper: clouds of several rooms must not be drawn together.
@@ -69,9 +72,29 @@ class Rendered(nn.Module):
         scene, full = self._scene.map(lambda _: next(buffers)), self.get_buffer("full")
         size = PORTION.get(flat.device.type, PORTION["cpu"])
         portions = zip(scenes.viewpoints(flat).split(size), homes.split(size), strict=True)
-        seen = [cast(scene, full, poses, self.camera, which, num_hits=self.num_hits).rgb for poses, which in portions]
+        how = compiled_cast if flat.is_cuda and len(flat) >= MANY else cast
+        seen = [how(scene, full, poses, self.camera, which, num_hits=self.num_hits).rgb for poses, which in portions]
         images = 2 * torch.cat(seen).movedim(-1, 1) - 1
         return images.to(flat.dtype).reshape(*index.shape, *images.shape[1:]), index
+
+
+def compiled_cast(
+    scene: Scene, full: Tensor, poses: Tensor, camera: Camera, index: Tensor, *, num_hits: int, backend: str = "inductor"
+) -> Frames:
+    """``cast`` by one program for any number of frames, of a dozen kernels; hundreds would pass all pixels on by memory."""
+    # Only here: importing the compiler takes a second.
+    from torch._dynamo import config, maybe_mark_dynamic
+
+    for tensor in (poses, index):
+        maybe_mark_dynamic(tensor, 0)
+    # Scenes of other sizes have programs of their own: that is no reason to give up.
+    with config.patch(recompile_limit=MOST_PROGRAMS, accumulated_recompile_limit=MOST_PROGRAMS):
+        return _program(backend)(scene, full, poses, camera, index, num_hits=num_hits)
+
+
+@lru_cache(maxsize=2)
+def _program(backend: str) -> Callable[..., Frames]:
+    return torch.compile(cast, fullgraph=True, backend=backend)
 
 
 class Stored(nn.Module):

@@ -45,7 +45,17 @@ class SegmentWalls(NamedTuple):
         end_of_sight = torch.where(full[scene][:, None], depth, torch.inf).amin(-1, keepdim=True)
         depth = torch.where(depth <= end_of_sight, depth, torch.inf)
         count = min(num_hits, depth.shape[-1])
-        nearest, index = depth.topk(count, largest=False, sorted=True)
+        nearest, index = one_after_the_other(depth, count) if depth.is_cuda else depth.topk(count, largest=False, sorted=True)
         clipped = (depth < torch.inf).sum(-1).amax(-1) > count
         face = index + (scene * self.start.shape[1])[:, None, None]
         return Hits(nearest, face, position.gather(-1, index).nan_to_num(0.0, 0.0, 0.0), clipped)
+
+
+def one_after_the_other(depth: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` smallest along the last axis and their places: what ``topk`` finds, on a GPU in a fraction of its time."""
+    places, found = torch.arange(depth.shape[-1], device=depth.device), []
+    for _ in range(count):
+        nearest = depth.min(-1, keepdim=True)
+        found.append(nearest)
+        depth = torch.where(places == nearest.indices, torch.inf, depth)
+    return torch.cat([each.values for each in found], -1), torch.cat([each.indices for each in found], -1)

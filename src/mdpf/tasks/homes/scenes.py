@@ -104,15 +104,16 @@ def _faces(home: Home) -> list[Face]:
     return found
 
 
-def _passages(home: Home) -> list[np.ndarray]:
-    """The ends of what hangs over passages: what has neither a wall nor a door below."""
+def _passages(home: Home) -> np.ndarray:
+    """The ends of what hangs over passages, ``[P, 4]``: what has neither a wall nor a door below."""
     faces = home.faces
     standing = {tuple(ends) for ends, bottom in zip(faces.ends, faces.bottom, strict=True) if bottom == 0}
     hanging = faces.surface == Surface.LINTEL
-    return [ends for ends in faces.ends[hanging] if tuple(ends) not in standing]
+    found = [ends for ends in faces.ends[hanging] if tuple(ends) not in standing]
+    return np.array(found).reshape(-1, 4)
 
 
-def _wall(home: Home, ends: np.ndarray, bottom: float, top: float, surface: Surface, passages: list[np.ndarray]) -> list[Face]:
+def _wall(home: Home, ends: np.ndarray, bottom: float, top: float, surface: Surface, passages: np.ndarray) -> list[Face]:
     """Both sides of a piece of wall, each painted after the rooms along it, and jambs where a passage begins."""
     length = math.dist(ends[:2], ends[2:])
     ahead = (ends[2:] - ends[:2]) / length
@@ -120,7 +121,7 @@ def _wall(home: Home, ends: np.ndarray, bottom: float, top: float, surface: Surf
     shade = int(abs(ahead[0]) > abs(ahead[1]))
     cuts = [_is_cut(point, ahead, ends, passages) for point in (ends[:2], ends[2:])]
     # A wall reaches to the far side of those it meets; what hangs in a passage does not.
-    hangs = any(np.array_equal(ends, other) for other in passages)
+    hangs = bool((passages == ends).all(1).any())
     reach = [0.0 if cut or hangs else WALL / 2 - INSET for cut in cuts]
     sides = [_along(home.rooms, ends, 3 * side) for side in (left, -left)]
     seen = [side for side in range(2) if any(room != OUTSIDE for _, _, room in sides[side])]
@@ -159,16 +160,14 @@ def _along(rooms: np.ndarray, ends: np.ndarray, beside: np.ndarray) -> list[tupl
     ]
 
 
-def _is_cut(point: np.ndarray, ahead: np.ndarray, ends: np.ndarray, passages: list[np.ndarray]) -> bool:
+def _is_cut(point: np.ndarray, ahead: np.ndarray, ends: np.ndarray, passages: np.ndarray) -> bool:
     """Whether a piece of wall ends here because a passage begins."""
-    for other in passages:
-        if np.array_equal(other, ends):
-            continue
-        along = (other[2:] - other[:2]) / math.dist(other[:2], other[2:])
-        in_line = abs(along[0] * ahead[1] - along[1] * ahead[0]) < 1e-6
-        if in_line and min(math.dist(point, other[:2]), math.dist(point, other[2:])) < 1e-6:
-            return True
-    return False
+    first, second = passages[:, :2], passages[:, 2:]
+    touches = np.minimum(np.hypot(*(point - first).T), np.hypot(*(point - second).T)) < 1e-6
+    others = passages[touches & (passages != ends).any(1)]
+    along = others[:, 2:] - others[:, :2]
+    along = along / np.hypot(*along.T)[:, None]
+    return bool((np.abs(along[:, 0] * ahead[1] - along[:, 1] * ahead[0]) < 1e-6).any())
 
 
 def _paint(start: np.ndarray, end: np.ndarray, bottom: float, top: float, surface: Surface, room: int, shade: int) -> Face:
