@@ -16,7 +16,7 @@ from mdpf.benchmarks.sheet import Case, memory_row, time_rows
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.measurements import Row
 from mdpf.models import MapView
-from mdpf.models.convolutions import in_products, one_by_one
+from mdpf.models.convolutions import Way, in_products, interleaved, one_by_one
 from mdpf.recipes import house
 from mdpf.recipes.house_networks import HouseNetworks, networks
 from mdpf.recipes.training import build, stages
@@ -37,8 +37,6 @@ VARIANTS = {"cuda": ((2, True), (1, True), (2, False)), "cpu": ((2, True),)}
 """Rays along each side of a pixel, and whether convolutions compute in half the precision."""
 LAYERS = ((1, 16, 28), (16, 32, 13), (32, 64, 13))
 """Channels into and out of the convolutions of the map's network, and the side of their images."""
-
-Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def cases(device: torch.device) -> Iterator[Case]:
@@ -164,7 +162,7 @@ def _parts(config: house.Config, device: torch.device, spent: list[float]) -> Ca
 
 
 def _ways(config: house.Config, device: torch.device) -> Callable[[], list[Row]]:
-    """The convolutions of one step, in half the precision and with all gradients: by the library in two layouts, by products."""
+    """The convolutions of one step, in half the precision and with all gradients: by a library in two layouts, by products."""
 
     def measure() -> list[Row]:
         generator, rows = torch.Generator(device).manual_seed(0), []
@@ -174,14 +172,10 @@ def _ways(config: house.Config, device: torch.device) -> Callable[[], list[Row]]
                 torch.randn(shape, **options).to(torch.bfloat16)
                 for shape in ((1, count, incoming, side, side), (1, outgoing, incoming, 3, 3), (1, outgoing))
             )
-            last = images[0].contiguous(memory_format=torch.channels_last)[None], weight
-            ways = {
-                "library": (one_by_one, (images, weight)),
-                "library, channels last": (one_by_one, last),
-                "products": (in_products, (images, weight)),
-            }
-            for name, (how, given) in ways.items():
-                parts = [part.detach().requires_grad_() for part in (*given, bias)]
+            for how in (one_by_one, interleaved, in_products):
+                parts = [part.detach().requires_grad_() for part in (images, weight, bias)]
+                if how is interleaved:
+                    parts[0] = images.movedim(2, -1).contiguous().movedim(-1, 2).requires_grad_()
                 # Of values that stand behind each other a gradient stands so too, as it does in the network.
                 grad = torch.ones_like(how(*parts))
 
@@ -190,7 +184,7 @@ def _ways(config: house.Config, device: torch.device) -> Callable[[], list[Row]]
 
                 with own_stream(device):
                     sample = repeat(_recorded(once, device), device, most=50, seconds=0.3)
-                params = {"images": count, "channels": f"{incoming} to {outgoing}", "side": side, "way": name}
+                params = {"images": count, "channels": f"{incoming} to {outgoing}", "side": side, "way": how.__name__}
                 rows += time_rows("a convolution", device, params, sample)
         return rows
 

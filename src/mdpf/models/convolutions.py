@@ -13,8 +13,9 @@ from mdpf.models.blocks import Linear, matching
 
 KERNEL = 3
 POOL, POOL_STRIDE = 3, 2
-Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 ALIGNED = 8  # Numbers of half the precision: rows of so many are what the units for products of matrices read.
+
+Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Convolution(nn.Module):
