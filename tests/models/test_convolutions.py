@@ -125,11 +125,12 @@ def test_an_image_of_another_size_is_refused():
         ImageEncoder(3, 56, pools=(True, False))
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("how", [side_by_side, interleaved, in_products])
 @pytest.mark.parametrize("channels", [1, 2, 8])
-def test_all_ways_to_convolve_are_the_same(how, channels, generator):
+def test_all_ways_to_convolve_are_the_same(how, channels, device, generator):
     shapes = ((3, 4, channels, 6, 5), (3, 7, channels, 3, 3), (3, 7))
-    parts = [torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    parts = [torch.randn(shape, generator=generator, dtype=torch.float64).to(device).requires_grad_() for shape in shapes]
     found = [way(*parts) for way in (one_by_one, how)]
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
     for left, right in zip(*(torch.autograd.grad(value.sin().sum(), parts) for value in found), strict=True):

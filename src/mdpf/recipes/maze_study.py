@@ -43,6 +43,8 @@ ORDER = ("MDPF", "LSTM", "TG-MDPF", "A-MDPF", "DIS-PF", "TG-PF", "IRG-MDPF", "SR
 # The paper's own methods, of which there are as many runs as in the paper; of the others there are fewer.
 OWN = ("MDPF", "A-MDPF", "TG-MDPF", "IRG-MDPF")
 RUNS, FEWER_RUNS = 5, 3
+# Judging cannot be interrupted, and is not begun with fewer seconds left; the same call goes on with it.
+JUDGING = {"cpu": 0.0, "cuda": 20.0}
 # Walks at a time in an evaluation, all runs together; a GPU spends most of it on launching steps, however many walks there are.
 WALKS_AT_A_TIME = {"cpu": 20, "cuda": 2000}
 
@@ -159,6 +161,7 @@ def study(
     data = work / "data"
     checkpoints = work / ("pretrained" if config.pretrained else "scratch")
     trained = train(config, checkpoints, data=data, device=device, watch=watch, until=until)
+    (until or Deadline()).require(JUDGING[torch.device(device).type], f"judging {part_name(config)}")
     stages, paths = list(trained.filters), []
     for setting, stage in where.stages.items():
         began = time.monotonic()

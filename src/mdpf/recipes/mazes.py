@@ -19,6 +19,7 @@ from mdpf.data.cache import load_or_make
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.evaluate import Filter
 from mdpf.kernels import Gaussian, Kernel, Product, VonMises
+from mdpf.metrics import FLOOR
 from mdpf.recipes import training
 from mdpf.recipes.image_networks import ImageNetworks
 from mdpf.recipes.methods import METHODS
@@ -74,6 +75,8 @@ class Config:
         reduced: Let the encoder compute in half the precision on a CUDA device.
         recordings: A folder with the published files, in place of walks rendered here.
         first_runs: Runs of the first stage, if more than ``runs``: that of methods of which there are more.
+        background: A density that is added to what is learned from, the floor of the paper's metric: a truth that is far off then
+            teaches nothing.
     """
 
     method: str
@@ -90,6 +93,7 @@ class Config:
     reduced: bool = False
     recordings: str | None = None
     first_runs: int | None = None
+    background: float = FLOOR
 
 
 def networks(config: Config) -> ImageNetworks:
@@ -120,6 +124,7 @@ def training_of(config: Config) -> Training:
         config.seed,
         config.particles,
         config.truncate,
+        background=config.background,
         clip=500.0,
         disturb=None if config.frozen else Sensors(),
         pretrained=config.pretrained,
