@@ -23,7 +23,7 @@ def test_cases_measure_what_they_say(monkeypatch):
     assert (speed.unit, speed.params) == ("frames/s", {"maze": 2, "side": 32, "samples": 4})
     assert speed.value > 0
     ways = {(row.params["how"], row.params["side"]) for row in rows["convolutions, 1 runs, float32"]}
-    assert ways == {(how, side) for how in ("side_by_side", "one_by_one", "interleaved") for side in (24, 11, 5)}
+    assert ways == {(how, side) for how in ("side_by_side", "one_by_one", "interleaved", "in_products") for side in (24, 11, 5)}
     assert {row.params["batch"] for row in rows["update, 1 runs, float32"]} == {10}
 
 

@@ -14,7 +14,7 @@ from mdpf.benchmarks.sheet import Case, time_rows
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.measurements import Row
 from mdpf.models import convolutions
-from mdpf.models.convolutions import interleaved, one_by_one, side_by_side
+from mdpf.models.convolutions import in_products, interleaved, one_by_one, side_by_side
 from mdpf.recipes import mazes
 from mdpf.recipes.training import build, stages
 from mdpf.recording import capture, own_stream
@@ -28,7 +28,7 @@ from mdpf.training.step import Execution, Update
 RUNS = {"cuda": (1, 3, 5), "cpu": (1, 3)}
 # A processor knows no reduced precision that would be faster.
 DTYPES = {"cuda": (torch.float32, torch.bfloat16), "cpu": (torch.float32,)}
-WAYS = (side_by_side, one_by_one, interleaved)
+WAYS = (side_by_side, one_by_one, interleaved, in_products)
 # Frames of a batch and run; on a processor a part of it.
 FRAMES = {"cuda": 64 * 17, "cpu": 68}
 POSES = {"cuda": 100_000, "cpu": 1024}

@@ -37,8 +37,8 @@ from mdpf.training.stages import Cosine, Plateau
 PRESETS = {
     "paper": Preset(5e-4, 5e-4, 0.1, 800, 400, 1e-3, 800, Plateau(minimum=2e-4, stop_offset=100)),
     # The first stage looks at few frames and takes many steps; it is done once for all methods.
-    "fast": Preset(2e-3, 2e-3, 0.5, 80, 300, 1e-3, 16, Cosine()),
-    "quick": Preset(3e-3, 3e-3, 0.5, 30, 60, 2e-3, 5, Cosine()),
+    "fast": Preset(5e-3, 5e-3, 0.5, 60, 200, 1e-2, 12, Cosine(), recurrent_rate=2e-3),
+    "quick": Preset(5e-3, 5e-3, 0.5, 30, 60, 1e-2, 5, Cosine(), recurrent_rate=2e-3),
 }
 CONVENTIONS = {"clean": CLEAN, "original": ORIGINAL}
 
