@@ -67,7 +67,7 @@ def time_of_parts(results: Path) -> str:
     total = sum(call["seconds"] for call in calls)
     devices = "; ".join(sorted({call["device"] for call in calls}))
     text = markdown(["part", "seconds"], rows)
-    return f"{text}\n\n*{len(calls)} calls, {total / 60:.0f} minutes together ({devices}); parts are done side by side.*"
+    return f"{text}\n\n*{len(calls)} calls, {total / 60:.0f} minutes together ({devices}), also where they ran side by side.*"
 
 
 def _beyond_row(result: Result) -> list[str]:

@@ -1,6 +1,7 @@
 """The few pieces that every table in Markdown is made of."""
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,10 +23,15 @@ def origin(results: Sequence[Result]) -> str:
     """Where numbers come from, in one line."""
     revisions = sorted({result.provenance.revision for result in results})
     devices = sorted({result.provenance.device for result in results})
-    commands = sorted({result.provenance.command for result in results})
+    commands = sorted({_essence(result.provenance.command) for result in results})
     seconds = sum(result.provenance.seconds for result in results)
     made_by = ", ".join(f"`{command}`" for command in commands)
     return f"*Made by {made_by} at revision {', '.join(revisions)} in {_duration(seconds)} ({'; '.join(devices)}).*"
+
+
+def _essence(command: str) -> str:
+    """A command without what changes no number: how far one call went, of which methods, and what it took along."""
+    return re.sub(r" --(?:minutes|jobs|methods|pack|unpack|work|out)[ =]\S+", "", command)
 
 
 def _duration(seconds: float) -> str:
