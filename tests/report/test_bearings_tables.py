@@ -1,7 +1,10 @@
 """The tables beside the main one of the bearings study say what the files say."""
 
+from dataclasses import replace
+
 from mdpf.evaluation.results import Provenance, Result, save, write_json
 from mdpf.report import bearings_tables
+from mdpf.report.markdown import origin
 
 MADE = Provenance("mdpf reproduce it", "abc", {}, "cpu, 1 threads", 120.0)
 
@@ -61,3 +64,10 @@ def test_without_files_the_command_is_named(tmp_path):
     assert "`mdpf reproduce bearings-epanechnikov` computes it" in bearings_tables.kernels(tmp_path)
     assert "`mdpf reproduce bearings-beyond` computes it" in bearings_tables.beyond(tmp_path)
     assert "`mdpf reproduce bearings` computes it" in bearings_tables.time_of_parts(tmp_path)
+
+
+def test_origin_names_a_command_once_however_far_each_call_went():
+    made = Provenance("mdpf reproduce bearings --methods MDPF --device cuda --minutes 9 --pack a.tar", "abc", {}, "gpu", 60.0)
+    other = replace(made, command="mdpf reproduce bearings --device cuda --jobs 4 --methods TG-PF,LSTM --unpack a.tar")
+    found = [Result("bearings", name, [], {}, provenance) for name, provenance in (("MDPF", made), ("TG-PF", other))]
+    assert origin(found) == "*Made by `mdpf reproduce bearings --device cuda` at revision abc in 2 minutes (gpu).*"
