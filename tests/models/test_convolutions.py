@@ -146,6 +146,14 @@ def test_what_is_interleaved_stays_so_through_an_encoder(generator):
         assert x.movedim(-3, -1).is_contiguous()
 
 
+def test_many_images_are_done_in_portions(generator, monkeypatch):
+    images, weight, bias = (torch.randn(shape, generator=generator) for shape in ((2, 7, 3, 5, 4), (2, 4, 3, 3, 3), (2, 4)))
+    whole = in_products(images, weight, bias)
+    monkeypatch.setattr(convolutions, "PORTION", 3)
+    torch.testing.assert_close(in_products(images, weight, bias), whole)
+    assert in_products(images[:, :0], weight, bias).shape == (2, 0, 4, 5, 4)
+
+
 def test_images_that_nobody_learns_from_cost_no_gradient(generator, monkeypatch):
     """The first layer of an encoder that looks at what was seen."""
     monkeypatch.setattr(convolutions, "_put_together", None)

@@ -10,11 +10,13 @@ import torch
 from mdpf.evaluation import results
 from mdpf.recipes import house, house_study
 from mdpf.recipes.house import Config, Sizes
+from mdpf.recipes.parts import carry_out
 from mdpf.recipes.training import Preset
 from mdpf.report import house_figures
 from mdpf.tasks.homes import geometry, task
 from mdpf.tasks.homes.task import METRES
 from mdpf.training import weights
+from mdpf.training.deadline import Deadline
 from mdpf.training.stages import Cosine
 
 
@@ -63,6 +65,11 @@ def test_a_study_trains_judges_and_writes_in_metres(tiny, tmp_path):
     assert house_study.study(chosen, tmp_path / "results", work=tmp_path / "work")[0] == paths[0]
     with pytest.raises(FileExistsError, match="seed=0 where this has 1"):
         house_study.study(config("MDPF", seed=1), tmp_path / "results", work=tmp_path / "work")
+
+
+def test_a_method_is_not_begun_on_a_gpu_with_little_time_left(tmp_path):
+    (part, _) = house_study.parts([config("MDPF")], tmp_path, work=tmp_path, device="cuda", watch=None, scope=house_study.Scope())
+    assert carry_out([part], until=Deadline(house_study.BEGINNING / 2)).left == {"MDPF": "No time is left for MDPF."}
 
 
 def test_units_are_those_of_the_paper_times_a_pixel():

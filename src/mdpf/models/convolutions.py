@@ -14,6 +14,7 @@ from mdpf.models.blocks import Linear, matching
 KERNEL = 3
 POOL, POOL_STRIDE = 3, 2
 ALIGNED = 8  # Numbers of half the precision: rows of so many are what the units for products of matrices read.
+PORTION = 2**14  # Images at a time: of more, products and patches would be more than libraries count by 16 and 32 bits.
 
 Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -81,7 +82,9 @@ def interleaved(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def in_products(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The same as products of matrices, kernels by all patches of an image: predictably quick on a GPU with few channels."""
-    return PatchProducts.apply(images, torch.cat([weight.flatten(2), bias[..., None]], -1))
+    kernels = torch.cat([weight.flatten(2), bias[..., None]], -1)
+    found = [PatchProducts.apply(part, kernels) for part in images.split(PORTION, 1)]
+    return found[0] if len(found) == 1 else torch.cat(found, 1)
 
 
 class PatchProducts(torch.autograd.Function):
@@ -119,9 +122,9 @@ def _for_each(kernels: Tensor, count: int) -> Tensor:
 
 def _patches(images: Tensor) -> Tensor:
     """The 3 by 3 pixels around every one, and a one for the bias, as columns: ``[R, n, c, h, w]`` to ``[R n, 9 c + 1, h w]``."""
-    edge, count = KERNEL // 2, images.shape[0] * images.shape[1]
+    edge, (runs, count, channels, height, width) = KERNEL // 2, images.shape
     around = pad(images, (edge,) * 4).unfold(3, KERNEL, 1).unfold(4, KERNEL, 1)
-    columns = around.movedim((3, 4), (5, 6)).reshape(count, -1, math.prod(images.shape[-2:]))
+    columns = around.movedim((3, 4), (5, 6)).reshape(runs * count, KERNEL**2 * channels, height * width)
     # As many rows as `_aligned` kernels have numbers; those behind the one meet zeros.
     ones = 1 + -(columns.shape[1] + 1) % ALIGNED
     return _aligned(pad(columns, (0, 0, 0, ones), value=1.0))

@@ -48,6 +48,8 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 # In an evaluation: crops of the map take most.
 PARTICLES_AT_A_TIME = {"cpu": 1_000, "cuda": 30_000}
+# Homes, walks, compiling, recording and an epoch: with less time left no method is begun on a GPU.
+BEGINNING = 120.0
 PERCENTS = (25, 50, 75)
 PER_METRE = ("rmse", "rmse_paper", "position_rmse")
 PER_SQUARE_METRE = ("nll", "nll_paper")
@@ -259,7 +261,8 @@ def _training(
         study(config, folder, work=own, data=work / "data", device=device, where=where, watch=told, until=until)
         clear(config.method, own)
 
-    return Part(title, do, lambda: where.done(folder, describe(config)), needs)
+    seconds = BEGINNING if torch.device(device).type == "cuda" else 0.0
+    return Part(title, do, lambda: where.done(folder, describe(config)), needs, seconds)
 
 
 def _lend(source: Path, target: Path, config: Config) -> None:
