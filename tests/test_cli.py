@@ -1,5 +1,7 @@
 """The command line: exit codes, one message on stderr, nothing half written."""
 
+from pathlib import Path
+
 import pytest
 
 from mdpf import cli
@@ -47,9 +49,51 @@ def test_wrong_call_is_one_message_and_code_2(words, message, capsys, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [("nonsense",), ("train",), ("train", "bearings", "MDPF", "--runs", "0")])
-def test_unknown_words_and_options_are_code_2(words):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nonsense",), "mdpf needs another call, got `mdpf nonsense`: no such command 'nonsense'. `mdpf --help` lists"),
+        (("train",), "mdpf train needs another call, got `mdpf train`: missing argument 'task'. `mdpf train --help` lists"),
+        (("train", "bearings", "MDPF", "--runs", "0"), "invalid value for '--runs': "),
+        (("train", "bearings", "MDPF", "--rums", "1"), "no such option: --rums"),
+        (("evaluate", "a run"), "got `mdpf evaluate 'a run'`: missing option '--data'."),
+    ],
+)
+def test_words_that_are_no_call_are_one_message_and_code_2(words, message, capsys):
     assert call(*words) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert len((out + err).strip().splitlines()) == 1
+
+
+def test_no_words_list_the_commands(capsys):
+    assert call() == 2
+    told = "".join(capsys.readouterr())
+    assert "reproduce" in told
+    assert "another call" not in told
+
+
+def test_interruption_is_told(capsys, monkeypatch):
+    from mdpf.data import files
+
+    def interrupt(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "summarise", interrupt)
+    assert call("check", "walk.npz") == 1
+    assert "Stopped." in capsys.readouterr().err
+
+
+def test_what_the_system_says_is_put_into_words(capsys, monkeypatch):
+    from mdpf.data import files
+
+    def fail(path):
+        Path("/nowhere/at/all").read_bytes()
+
+    monkeypatch.setattr(files, "summarise", fail)
+    assert call("check", "walk.npz") == 2
+    expected = "mdpf needs a path that can be used, got '/nowhere/at/all': No such file or directory. Choose another one."
+    assert expected in capsys.readouterr().err
 
 
 def test_debug_shows_the_error_itself():

@@ -29,7 +29,20 @@ WRITING = {
     "track": ("track", "{run}", "--data", "{data}", "--out", "{wrong}"),
     "export": ("export", "{run}", "--out", "{wrong}"),
 }
+# What each command makes a folder for, with a place for a file in its stead.
+FILLING = {
+    "train": ("train", "{data}", "MDPF", "--preset", "quick", "--out", "{wrong}"),
+    "sweep": ("sweep", "{data}", "MDPF", "--preset", "quick", "--out", "{wrong}"),
+    "demo": ("demo", "--out", "{wrong}"),
+    "bench": ("bench", "latency", "--out", "{wrong}"),
+    "reproduce, results": ("reproduce", "shifting", "--out", "{wrong}"),
+    "reproduce, work": ("reproduce", "toy", "--work", "{wrong}/inside"),
+    "diagnose": ("diagnose", "linear-gaussian", "--figure", "{wrong}/figure.png"),
+}
 CONTRADICTIONS = {
+    "diagnose: other ending": (("diagnose", "bimodal", "--figure", "{out}.bmp"), "a known ending of a figure, got '.bmp'"),
+    "reproduce: no recordings": (("reproduce", "maze", "--recordings", "{data}"), "a folder of recordings, got"),
+    "reproduce: nothing packed": (("reproduce", "toy", "--unpack", "{out}.tar"), "a file that pack wrote, got"),
     "train: bound of a file": (("train", "{data}", "MDPF", "--bound", "1"), "no --bound for a file"),
     "train: start of a task": (("train", "bearings", "MDPF", "--start", "box"), "no --start for the task"),
     "train: unknown start": (("train", "{data}", "MDPF", "--start", "here", "--out", "{out}"), "a known start, got 'here'"),
@@ -124,6 +137,14 @@ def test_place_that_cannot_be_written_is_one_sentence(command, wrong, sound, tmp
     if wrong == "a folder":
         path.mkdir()
     must_refuse(WRITING[command], {**sound, "wrong": str(path)}, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("command", FILLING)
+def test_file_in_place_of_a_folder_is_one_sentence(command, sound, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "wrong"
+    path.write_text("here was something else")
+    assert must_refuse(FILLING[command], {**sound, "wrong": str(path)}, tmp_path, capsys, "needs a folder, got the file") == 2
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)

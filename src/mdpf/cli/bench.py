@@ -20,6 +20,7 @@ def bench(
     import torch
 
     from mdpf.benchmarks import suite, table
+    from mdpf.data.atomic import check_folder
 
     chosen = {part: choose("part", part, suite.PARTS) for part in parts or suite.PARTS}
 
@@ -27,5 +28,6 @@ def bench(
         OUT.print(f"{part}: {title}: " + "; ".join(map(table.figure, rows)), highlight=False, markup=False, soft_wrap=True)
 
     where = torch.device(device_of(device))
+    check_folder(out)
     for path in suite.run(list(chosen), out, where, budget=budget_seconds, again=again, watch=tell):
         OUT.print(table.of(path), highlight=False, markup=False, soft_wrap=True)

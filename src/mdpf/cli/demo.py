@@ -14,9 +14,11 @@ def first_look(
 ) -> None:
     """Track with weights that come with the package, film a posterior, train a small filter, write a report: three minutes."""
     from mdpf import demo
+    from mdpf.data.atomic import check_folder
     from mdpf.report.progress import epochs
 
     def tell(line: str) -> None:
         OUT.print(line, highlight=False, markup=False, soft_wrap=True)
 
+    check_folder(out)
     demo.run(out, tell, lambda: epochs(OUT))

@@ -19,9 +19,13 @@ def diagnose(
     figure: Annotated[Path | None, typer.Option(help="Draw the comparison into this file (png, svg, pdf).")] = None,
 ) -> None:
     """Compare every gradient estimator with the truth: bias, spread and time, and a hint what to use."""
+    from mdpf.data.atomic import check_folder
     from mdpf.recipes import diagnoses
     from mdpf.report import diagnosis, style
 
+    if figure is not None:
+        choose("ending of a figure", figure.suffix, dict.fromkeys(style.ENDINGS))
+        check_folder(figure.parent)
     if Path(model).suffix == ".safetensors" or Path(model).is_dir():
         found = diagnoses.trained_run(Path(model), num_particles=particles, replicates=replicates, seed=seed)
     else:

@@ -30,6 +30,7 @@ def reproduce_figure(
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw from the results there are; compute nothing.")] = False,
 ) -> None:
     """Compute the results behind a figure of the paper and draw it."""
+    from mdpf.data.atomic import check_folder
     from mdpf.recipes import travel
 
     named = methods and tuple(word.strip() for word in methods.split(","))
@@ -38,6 +39,12 @@ def reproduce_figure(
     _check(figure, given)
     if redraw and given:
         raise ValueError(f"mdpf reproduce --redraw needs no --{next(iter(given))}: it computes nothing. Leave one of them out.")
+    for folder in (out, work):
+        check_folder(folder)
+    if recordings is not None and not recordings.is_dir():
+        raise FileNotFoundError(
+            f"mdpf reproduce needs a folder of recordings, got {str(recordings)!r}, which is none. Check the path."
+        )
     choices = reproduce.Choices(work=work)._replace(**given | {"device": device_of(device or "auto")})
     for name in reproduce.FIGURES if figure == "all" else (figure,):
         entry = reproduce.FIGURES[name]

@@ -24,6 +24,7 @@ def sweep(
 ) -> None:
     """Train several methods from several seeds and compare them; goes on where it was interrupted."""
     from mdpf.data import files
+    from mdpf.data.atomic import check_folder
     from mdpf.recipes import bearings, cluster, logs, parts
     from mdpf.recipes import sweep as sweeping
     from mdpf.recipes.methods import METHODS
@@ -46,6 +47,7 @@ def sweep(
     options = {name: value for name, value in (("particles", particles), ("preset", preset)) if value is not None}
     chosen = sweeping.Sweep(task, named, tuple(range(seeds)), options)
     folder, where = out or Path("runs") / f"sweep-{Path(task).stem}", device_of(device)
+    check_folder(folder)
     todo = sweeping.parts(chosen, folder, device=where)
     until = Deadline() if minutes is None else Deadline(60 * minutes)
     if ray:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from mdpf.cli.app import OUT, app, choose, device_of
+from mdpf.data.atomic import check_folder
 
 SHOWN = ("nll", "nll_paper", "rmse_paper", "position_rmse", "angle_rmse", "lost")
 
@@ -36,6 +37,7 @@ def train(
     given = {"particles": particles, "preset": preset, "bound": bound, "hidden_dim": width, "start": start}
     options = {name: value for name, value in given.items() if value is not None}
     options |= {"runs": runs, "seed": seed}
+    check_folder(out or "runs")
     if Path(task).suffix == ".npz" or Path(task).exists():
         _train_on_file(Path(task), method, options, device, out)
     else:

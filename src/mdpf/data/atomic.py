@@ -90,6 +90,17 @@ def check_place(path: str | Path) -> None:
             trial.unlink()
 
 
+def check_folder(path: str | Path) -> None:
+    """Make sure that a folder is there or can be made, before anybody computes for long what is to be in it; makes nothing."""
+    nearest = Path(path).absolute()
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"Writing needs a folder, got the file {str(nearest)!r} for {str(path)!r}. Choose another place.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise PermissionError(f"Writing needs a writable folder, got {str(nearest)!r} for {str(path)!r}. Choose another place.")
+
+
 def _sync_folder(folder: Path) -> None:
     """Make the new name itself survive a power failure, where the system can."""
     with suppress(OSError):

@@ -60,6 +60,8 @@ def _further(path: Path) -> list[Path]:
 def unpack(path: Path, folders: Mapping[str, Path]) -> list[Path]:
     """Put what ``pack`` wrote into folders; a file there that is newer stays. Returns the files that were written."""
     written = []
+    if not path.is_file():
+        raise FileNotFoundError(f"unpack needs a file that pack wrote, got {str(path)!r}, which is none. Check the path.")
     try:
         content = b"".join(piece.read_bytes() for piece in (path, *_further(path)))
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:

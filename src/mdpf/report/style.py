@@ -78,6 +78,9 @@ def figure(height: float, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+ENDINGS = (".png", ".svg", ".pdf")
+
+
 def save(drawing: Figure, path: str | Path) -> Path:
     """Write a figure; the ending of the name (png, svg or pdf) decides the format."""
     path = Path(path)
