@@ -17,7 +17,6 @@ from mdpf import noise
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.evaluate import Filter
 from mdpf.kernels import Gaussian, Kernel, Product, VonMises
-from mdpf.metrics import FLOOR
 from mdpf.recipes import house_networks, training
 from mdpf.recipes.house_networks import HouseNetworks
 from mdpf.recipes.methods import METHODS
@@ -73,7 +72,6 @@ class Config:
         reduced: Whether the convolutions compute in half the precision on a GPU.
         as_published: Whether the recurrent network is as it was run for the paper: without a map, a bound or its own position.
         regularization: Of optimal transport.
-        background: A density, in pixels and radians, that is added to what is learned from: far-off truths teach nothing.
     """
 
     method: str
@@ -90,7 +88,6 @@ class Config:
     reduced: bool = True
     as_published: bool = False
     regularization: float = house_networks.REGULARIZATION
-    background: float = FLOOR
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,6 @@ def training_of(config: Config, nets: HouseNetworks | None = None) -> Training:
         config.particles,
         config.truncate,
         config.batch,
-        config.background,
         clip=250.0,
     )
 
