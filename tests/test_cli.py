@@ -119,6 +119,16 @@ def test_data_is_written_and_understood(capsys, tmp_path):
     assert "theta (angle)" in out
 
 
+def test_brackets_are_printed_as_they_are(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("data", "bearings", "--split", "validation", "--out", "cars [n].npz") == 0
+    Path("walk [n, d].npz").write_bytes(b"PK nonsense")
+    assert call("check", "walk [n, d].npz") == 2
+    written, found = capsys.readouterr().out.splitlines()
+    assert written == "Wrote cars [n].npz."
+    assert found.startswith("error: Reading 'walk [n, d].npz' needs ")
+
+
 def test_check_of_a_broken_file_is_code_2(capsys, tmp_path):
     path = tmp_path / "broken.npz"
     path.write_bytes(b"PK nonsense")

@@ -15,7 +15,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-OUT = Console()
+# What is printed holds names of files and shapes in brackets, which are no markup.
+OUT = Console(markup=False, highlight=False)
 ERR = Console(stderr=True)
 
 Choice = TypeVar("Choice")

@@ -31,7 +31,7 @@ def check(path: Annotated[Path, typer.Argument(help="A file of sequences.")]) ->
 
     summary = files.summarise(path)
     for finding in summary.findings:
-        OUT.print(f"[bold]{finding.severity}[/bold]: {finding.message}", highlight=False)
+        OUT.print(f"{finding.severity}: {finding.message}", soft_wrap=True)
     if not summary.ok:
         raise typer.Exit(2)
     shortest, longest = summary.lengths

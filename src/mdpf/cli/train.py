@@ -122,7 +122,7 @@ def _train_on_file(path: Path, method: str, options: dict[str, Any], device: str
     if not summary.ok:
         raise ValueError(summary.findings[0].message)
     for finding in summary.findings if processes.place().rank == 0 else ():
-        OUT.print(f"[bold]{finding.severity}[/bold]: {finding.message}", highlight=False)
+        OUT.print(f"{finding.severity}: {finding.message}", soft_wrap=True)
     out = Path("runs") / path.stem if out is None else out
     logs_study.check(config, path, out)
     with processes.joined(device) as own:

@@ -88,4 +88,4 @@ def export(
     for name, entry in description["inputs"].items():
         drawn = f", {entry['draw']} random numbers" if "draw" in entry else ""
         OUT.print(f"  in: {name} {entry['dtype']} {entry['shape']}{drawn}", highlight=False, markup=False)
-    OUT.print(f"  out: {', '.join(description['outputs'])}", highlight=False, markup=False)
+    OUT.print(f"  out: {', '.join(description['outputs'])}", soft_wrap=True)

@@ -122,7 +122,7 @@ def _check_shapes(call: str, arrays: Arrays) -> Iterator[Finding]:
         yield _error(call, f"one column of states for each of {list(names)}", f"{dim} columns", advice)
     if observations.ndim < 3 or observations.shape[:2] != (num_sequences, length) or 0 in observations.shape:
         advice = "A single number per frame is observations[..., None]; pad shorter sequences and mark their frames in `valid`."
-        expected = f"observations of shape [{num_sequences}, {length}, ...], as states,"
+        expected = f"observations of shape [{num_sequences}, {length}, ...], as states"
         yield _error(call, expected, f"shape {list(observations.shape)}", advice)
     else:
         yield from _check_images(call, observations)
