@@ -59,12 +59,28 @@ def test_gradients_in_shares_are_those_of_the_whole(rows, generator, monkeypatch
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 def test_layers_in_shares_compile_without_a_break(generator, monkeypatch):
     monkeypatch.setattr(blocks, "has_shares", lambda x, weight: x.ndim > 3)
-    stacked = stack_runs([mlp([5, 4, 2]) for _ in range(2)])
-    x = torch.randn(2, 3, 4, 5, generator=generator)
+    stacked = stack_runs([mlp([20, 20, 2]) for _ in range(2)])
+    x = torch.randn(2, 3, 4, 20, generator=generator)
     torch._dynamo.reset()
     compiled = torch.compile(stacked, fullgraph=True, backend="aot_eager")
     for left, right in zip(grads(compiled, x), grads(stacked, x), strict=True):
         torch.testing.assert_close(left, right)
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("rows", [(), (4,), (4, 3), (0, 3)])
+def test_tiny_layers_are_sums_of_products_while_compiling(rows, generator, monkeypatch):
+    stacked = stack_runs([mlp([5, 4, 2]).double() for _ in range(3)])
+    x = torch.randn(3, *rows, 5, generator=generator, dtype=torch.float64)
+    called, products = [], blocks._products
+    monkeypatch.setattr(blocks, "_products", lambda *inputs: called.append(len(inputs)) or products(*inputs))
+    expected = grads(stacked, x)
+    assert not called
+    torch._dynamo.reset()
+    found = grads(torch.compile(stacked, fullgraph=True, backend="aot_eager"), x)
+    assert called
+    for left, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
 
 
 def test_prelu_equals_torch_with_one_slope_for_each_run(generator):

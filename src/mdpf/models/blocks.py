@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 SMALL_LAYER = 64 * 64
+TINY_LAYER = 16 * 16
 
 
 class Linear(nn.Module):
@@ -30,6 +31,8 @@ class Linear(nn.Module):
         weight, bias = matching(self.weight, x), matching(self.bias, x)
         if weight.ndim == 2:
             return nn.functional.linear(x, weight, bias)
+        if is_fused(weight):
+            return _products(x, weight, bias)
         if has_shares(x, weight):
             return AffineInShares.apply(x, weight, bias)
         return _affine(x, weight, bias)
@@ -38,6 +41,17 @@ class Linear(nn.Module):
 def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
     return torch.baddbmm(bias.unsqueeze(-2), rows, weight.mT).reshape(*x.shape[:-1], weight.shape[-2])
+
+
+def is_fused(weight: Tensor) -> bool:
+    """Whether a compiler is at work that makes one loop of a tiny layer and what surrounds it; a call of a library costs more."""
+    return weight[0].numel() <= TINY_LAYER and torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+
+
+def _products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """An affine map as a sum of products, which a compiler can put into the loops before and after it."""
+    alike = (len(x), *[1] * (x.ndim - 2))
+    return (x.unsqueeze(-2) * weight.reshape(*alike, *weight.shape[1:])).sum(-1) + bias.reshape(*alike, -1)
 
 
 def has_shares(x: Tensor, weight: Tensor) -> bool:
