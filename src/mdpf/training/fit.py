@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mdpf.checks import DegenerateWeightsError, MdpfWarning
 from mdpf.data.sequences import SequenceBatch, epoch_order
-from mdpf.recording import own_stream
+from mdpf.recording import Pace, own_stream
 from mdpf.training import adam, checkpoint, processes, schedule
 from mdpf.training.deadline import Deadline, OutOfTime
 from mdpf.training.doors import check_data
@@ -276,8 +276,10 @@ def _train_epoch(
         [schedule.batch_factor(stage.schedule, state.progress, state.epoch, share, stage.epochs) for share in shares]
     ).to(device, dtype)
     update.start(state.progress.active.to(device) > 0)
+    pace = Pace(device)
     for batch in zip(chosen.split(size, -1), counted.split(size), factors, strict=True):
         update(*batch)
+        pace.keep()
     return update.losses / num_batches, update.norms / num_batches
 
 
