@@ -108,8 +108,14 @@ def _run_bearings(folder: Path, choices: Choices) -> object:
 
 
 def _run_bearings_further(folder: Path, choices: Choices) -> object:
-    """What completes the study: other settings, the oracle, and the trained filters with other numbers of particles."""
-    return _run_study(folder, choices, choices.methods or bearings_study.ORDER, bearings_study.Scope(default=False))
+    """What is beside the ten methods: one of them in another setting, and the oracle."""
+    return _run_study(folder, choices, choices.methods or ("MDPF",), bearings_study.Scope(particles=(), default=False))
+
+
+def _run_bearings_particles(folder: Path, choices: Choices) -> object:
+    """The trained filters with other numbers of particles."""
+    scope = bearings_study.Scope(oracle_particles=0, settings=(), default=False)
+    return _run_study(folder, choices, choices.methods or bearings_study.ORDER, scope)
 
 
 def _run_paper_schedule(folder: Path, choices: Choices) -> object:
@@ -275,7 +281,8 @@ FIGURES = {
     "variance": Reproduction(lambda folder, choices: variance.run(folder), _draw_nothing, options=PROCESSOR),
     "timing": Reproduction(_run_timing, _draw_timing, folder="bench", options=MINUTES),
     "bearings": Reproduction(_run_bearings, bearings_figures.draw_study, options=BEARINGS),
-    "bearings-further": Reproduction(_run_bearings_further, bearings_figures.draw_study, folder="bearings", options=BEARINGS),
+    "bearings-further": Reproduction(_run_bearings_further, bearings_figures.draw_study, folder="bearings", options=STUDY),
+    "bearings-particles": Reproduction(_run_bearings_particles, bearings_figures.draw_study, folder="bearings", options=BEARINGS),
     "bearings-epanechnikov": Reproduction(_run_kernels, bearings_figures.draw_kernels, folder="bearings", options=BEARINGS),
     "bearings-beyond": Reproduction(_run_beyond, _draw_nothing, options=STUDY),
     "bearings-paper": Reproduction(_run_paper_schedule, _draw_nothing, folder="bearings", options=STUDY),

@@ -81,7 +81,7 @@ def particles(results: Path) -> str:
     """The likelihood of every method's median run against the number of particles it is used with."""
     found = [load(path) for path in sorted((results / "bearings").glob("[A-Z]*@n-*.json"))]
     if not found:
-        return missing("other numbers of particles", "mdpf reproduce bearings-further")
+        return missing("other numbers of particles", "mdpf reproduce bearings-particles")
     values = {(result.method, int(result.setting[2:])): result.metric("nll_paper")[0] for result in found}
     counts = sorted({count for _, count in values})
     methods = sorted({method for method, _ in values}, key=lambda method: values.get((method, counts[0]), 0.0))
