@@ -14,7 +14,7 @@ from mdpf import demo
 from mdpf.demo.ship import main, ship
 from mdpf.evaluation import beliefs
 from mdpf.recipes import bearings, bearings_panels
-from mdpf.recipes.bearings_files import weights_file
+from mdpf.recipes.filing import weights_file
 from mdpf.training.stages import Cosine
 
 ROOT = Path(__file__).parents[1]

@@ -1,8 +1,7 @@
 """Every figure and table that can be reproduced: how its results are computed, and how it is drawn from them."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,12 +28,12 @@ from mdpf.recipes import (
     toy,
     variance,
 )
+from mdpf.recipes.studies import Place
 from mdpf.report import bearings as bearings_figures
 from mdpf.report import events, house_figures, maze_figures, progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import timing as timing_figure
 from mdpf.report import toy as toy_figure
-from mdpf.training.fit import Epoch
 
 CONSOLE = Console()
 
@@ -102,135 +101,67 @@ def _run_toy(folder: Path, choices: Choices) -> object:
     return _tell(outcome)
 
 
-def _run_bearings(folder: Path, choices: Choices) -> object:
-    scope = bearings_study.Scope(particles=(), oracle_particles=0, settings=())
-    return _run_study(folder, choices, choices.methods or bearings_study.ORDER, scope)
+def _study(
+    run: Callable[..., parts.Outcome],
+    heeds: tuple[str, ...] = ("methods", "runs", "preset"),
+    curves: str | None = None,
+    **options: Any,  # noqa: ANN401 - whatever the study takes
+) -> Callable[[Path, Choices], object]:
+    """How a study is run: with progress on the terminal, and curves beside what is needed to go on.
+
+    Args:
+        run: Does what is left of it.
+        heeds: Which choices come in place of its own options.
+        curves: The folder of its curves; by default it has the name of that for going on.
+        options: Its own options.
+    """
+
+    def do(folder: Path, choices: Choices) -> object:
+        made = {"methods": choices.methods, "runs": choices.seeds, "preset": choices.preset}
+        chosen = {name: made[name] for name in heeds if made[name] is not None}
+        beside = choices.work / "events" / (curves or folder.name)
+        with progress.trainings(CONSOLE) as show, events.events(beside, show) as watch:
+            place = Place(folder, choices.work / folder.name, choices.device, watch, choices.minutes, choices.jobs)
+            outcome = run(place, **options | chosen)
+        return _tell(outcome)
+
+    return do
 
 
-def _run_bearings_further(folder: Path, choices: Choices) -> object:
-    """What is beside the ten methods: one of them in another setting, and the oracle."""
-    return _run_study(folder, choices, choices.methods or ("MDPF",), bearings_study.Scope(particles=(), default=False))
-
-
-def _run_bearings_particles(folder: Path, choices: Choices) -> object:
-    """The trained filters with other numbers of particles."""
-    scope = bearings_study.Scope(oracle_particles=0, settings=(), default=False)
-    return _run_study(folder, choices, choices.methods or bearings_study.ORDER, scope)
-
-
-def _run_paper_schedule(folder: Path, choices: Choices) -> object:
-    scope = bearings_study.Scope(particles=(), oracle_particles=0, settings=("paper",), default=False)
-    return _run_study(folder, choices, ("MDPF",), scope)
-
-
-def _run_study(folder: Path, choices: Choices, methods: tuple[str, ...], scope: bearings_study.Scope) -> object:
-    with _watching(choices) as watch:
-        outcome = bearings_study.run(
-            folder,
-            work=choices.work / "bearings",
-            methods=methods,
-            runs=choices.seeds or 11,
-            preset=choices.preset,
-            device=choices.device,
-            minutes=choices.minutes,
-            jobs=choices.jobs,
-            watch=watch,
-            scope=scope,
-        )
-    return _tell(outcome)
-
-
-@contextmanager
-def _watching(choices: Choices, study: str = "bearings") -> Iterator[Callable[[str, Epoch], None]]:
-    """Progress on the terminal, and curves beside what is needed to go on."""
-    with progress.trainings(CONSOLE) as show, events.events(choices.work / "events" / study, show) as watch:
-        yield watch
-
-
-def _run_kernels(folder: Path, choices: Choices) -> object:
-    with _watching(choices) as watch:
-        outcome = bearings_kernels.run(
-            folder,
-            work=choices.work / "bearings",
-            methods=choices.methods or bearings_study.ORDER,
-            runs=choices.seeds or 11,
-            preset=choices.preset,
-            device=choices.device,
-            minutes=choices.minutes,
-            jobs=choices.jobs,
-            watch=watch,
-        )
-    return _tell(outcome)
+_run_bearings = _study(bearings_study.run, scope=bearings_study.Scope(particles=(), oracle_particles=0, settings=()))
+# What is beside the ten methods: one of them in another setting, and the oracle.
+_run_bearings_further = _study(bearings_study.run, methods=("MDPF",), scope=bearings_study.Scope(particles=(), default=False))
+# The trained filters with other numbers of particles.
+_run_bearings_particles = _study(bearings_study.run, scope=bearings_study.Scope(oracle_particles=0, settings=(), default=False))
+_run_paper_schedule = _study(
+    bearings_study.run,
+    heeds=("runs", "preset"),
+    methods=("MDPF",),
+    scope=bearings_study.Scope(particles=(), oracle_particles=0, settings=("paper",), default=False),
+)
+_run_kernels = _study(bearings_kernels.run)
+_run_beyond = _study(bearings_beyond.run, heeds=("runs",), curves="bearings")
+_run_house = _study(house_study.run)
+_run_house_settings = _study(house_study.run, scope=house_study.Scope(settings=tuple(house_study.SETTINGS), default=False))
+_run_house_modes = _study(house_modes.run, heeds=())
 
 
 def _run_maze(folder: Path, choices: Choices) -> object:
     # On the published recordings everything is as it was published: scales, actions, and how far one moves between frames.
     published = {"recordings": str(choices.recordings), "conventions": "original", "bound": (7.0, 7.0, 1.0, 1.0)}
-    with _watching(choices, "maze") as watch:
-        outcome = maze_study.run(
-            folder,
-            work=choices.work / "maze",
-            methods=choices.methods or maze_study.ORDER,
-            runs=choices.seeds,
-            preset=choices.preset,
-            device=choices.device,
-            minutes=choices.minutes,
-            jobs=choices.jobs,
-            watch=watch,
-            **({} if choices.recordings is None else published),
-        )
-    return _tell(outcome)
+    return _study(maze_study.run, **({} if choices.recordings is None else published))(folder, choices)
 
 
 def _run_maze_panels(folder: Path, choices: Choices) -> object:
-    return maze_panels.run(folder, watch=lambda name: CONSOLE.print(f"{name} tracks.", highlight=False))
-
-
-def _run_house(folder: Path, choices: Choices) -> object:
-    return _run_homes(folder, choices, house_study.Scope())
-
-
-def _run_house_settings(folder: Path, choices: Choices) -> object:
-    return _run_homes(folder, choices, house_study.Scope(settings=tuple(house_study.SETTINGS), default=False))
-
-
-def _run_house_modes(folder: Path, choices: Choices) -> object:
-    return _tell(house_modes.run(folder, device=choices.device, minutes=choices.minutes))
-
-
-def _run_homes(folder: Path, choices: Choices, scope: house_study.Scope) -> object:
-    with _watching(choices, "house") as watch:
-        outcome = house_study.run(
-            folder,
-            work=choices.work / "house",
-            methods=choices.methods or house_study.ORDER,
-            runs=choices.seeds or 1,
-            preset=choices.preset,
-            device=choices.device,
-            minutes=choices.minutes,
-            jobs=choices.jobs,
-            watch=watch,
-            scope=scope,
-        )
-    return _tell(outcome)
+    return maze_panels.run(folder, watch=_tell_of_tracking)
 
 
 def _run_panels(folder: Path, choices: Choices) -> object:
-    return bearings_panels.run(folder, watch=lambda name: CONSOLE.print(f"{name} tracks.", highlight=False))
+    return bearings_panels.run(folder, watch=_tell_of_tracking)
 
 
-def _run_beyond(folder: Path, choices: Choices) -> object:
-    with _watching(choices) as watch:
-        outcome = bearings_beyond.run(
-            folder,
-            work=choices.work / "bearings-beyond",
-            runs=choices.seeds or 11,
-            device=choices.device,
-            minutes=choices.minutes,
-            jobs=choices.jobs,
-            watch=watch,
-        )
-    return _tell(outcome)
+def _tell_of_tracking(name: str) -> None:
+    CONSOLE.print(f"{name} tracks.", highlight=False)
 
 
 def _tell(outcome: parts.Outcome) -> parts.Outcome:

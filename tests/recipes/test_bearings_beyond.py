@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from mdpf.evaluation import results
-from mdpf.recipes import bearings, bearings_beyond, bearings_study
+from mdpf.recipes import bearings, bearings_beyond, studies
 from mdpf.recipes.bearings import Config
+from mdpf.recipes.studies import Place
 from mdpf.tasks.bearings import bearing
 from mdpf.training.deadline import Deadline
 from mdpf.training.stages import Cosine
@@ -23,9 +24,9 @@ def tiny(monkeypatch):
     monkeypatch.setitem(bearings_beyond.CHOICES, "hidden_dim", 9)
 
 
-def study(folder, **options):
+def study(folder, watch=None, **options):
     options = {"runs": 2, "ablation_runs": 1, "preset": "tiny", "ablations": ("pathwise",)} | options
-    return bearings_beyond.run(folder / "results", work=folder / "work", **options)
+    return bearings_beyond.run(Place(folder / "results", folder / "work", watch=watch), **options)
 
 
 def numbers(folder):
@@ -81,7 +82,7 @@ def test_named_methods_of_the_paper_are_as_they_were():
 
 def test_interrupted_after_every_epoch_it_ends_with_the_same_numbers(undisturbed, tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(bearings_study, "Deadline", lambda *seconds: calls[-1])
+    monkeypatch.setattr(studies, "Deadline", lambda *seconds: calls[-1])
     for _ in range(20):
         calls.append(Deadline())
         outcome = study(tmp_path, watch=lambda name, epoch, until=calls[-1]: until.stop(), ablations=())

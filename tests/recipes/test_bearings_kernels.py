@@ -10,8 +10,9 @@ from mdpf.evaluation import results
 from mdpf.kernels import Biweight, Epanechnikov
 from mdpf.metrics import FLOOR
 from mdpf.models import stack_runs
-from mdpf.recipes import bearings, bearings_kernels, bearings_study, training
+from mdpf.recipes import bearings, bearings_kernels, bearings_study, studies, training
 from mdpf.recipes.bearings_study import Scope
+from mdpf.recipes.studies import Place
 from mdpf.training.deadline import Deadline
 from mdpf.training.stages import Cosine
 
@@ -26,9 +27,9 @@ def tiny(monkeypatch):
     monkeypatch.setitem(bearings.SIZES, "tiny", bearings.Sizes(96, 8, 4))
 
 
-def study(folder, **options):
+def study(folder, watch=None, **options):
     options = {"methods": METHODS, "runs": 2, "preset": "tiny"} | options
-    return bearings_kernels.run(folder / "results", work=folder / "work", **options)
+    return bearings_kernels.run(Place(folder / "results", folder / "work", watch=watch), **options)
 
 
 def numbers(folder):
@@ -43,7 +44,7 @@ def undisturbed(tmp_path_factory):
         patch.setitem(bearings.PRESETS, "tiny", TINY)
         patch.setitem(bearings.SIZES, "tiny", bearings.Sizes(96, 8, 4))
         options = {"methods": METHODS, "runs": 2, "preset": "tiny", "scope": Scope((), 0, 0, settings=())}
-        bearings_study.run(folder / "results", work=folder / "work", **options)
+        bearings_study.run(Place(folder / "results", folder / "work"), **options)
         before = {path: path.read_bytes() for path in (folder / "work").rglob("*.safetensors")}
         outcome = study(folder)
         assert {path: path.read_bytes() for path in before} == before
@@ -105,7 +106,7 @@ def test_kernels_start_with_the_spread_of_the_gaussian_ones(kernel):
 def test_interrupted_after_every_epoch_it_ends_with_the_same_numbers(undisturbed, tmp_path, monkeypatch):
     """Started without any training with Gaussian kernels: these are made first."""
     calls = []
-    monkeypatch.setattr(bearings_study, "Deadline", lambda *seconds: calls[-1])
+    monkeypatch.setattr(studies, "Deadline", lambda *seconds: calls[-1])
     for _ in range(20):
         calls.append(Deadline())
         outcome = study(tmp_path, methods=("MDPF",), kernels=("biweight",), watch=lambda name, epoch, until=calls[-1]: until.stop())
@@ -120,8 +121,7 @@ def test_study_of_another_configuration_is_refused_and_nothing_is_changed(undist
     before = {path: path.read_bytes() for path in undisturbed.rglob("*") if path.is_file()}
     with pytest.raises(FileExistsError, match="results of another configuration.*seed=0 where this has 4"):
         study(undisturbed, seed=4)
-    elsewhere = bearings_kernels.run(
-        undisturbed.parent / "elsewhere", work=undisturbed / "work", methods=("MDPF",), runs=2, seed=4, preset="tiny"
-    )
+    place = Place(undisturbed.parent / "elsewhere", undisturbed / "work")
+    elsewhere = bearings_kernels.run(place, methods=("MDPF",), runs=2, seed=4, preset="tiny")
     assert {type(error) for error in elsewhere.failed.values()} == {FileExistsError}
     assert {path: path.read_bytes() for path in undisturbed.rglob("*") if path.is_file()} == before

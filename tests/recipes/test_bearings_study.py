@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from mdpf.evaluation import results
-from mdpf.recipes import bearings, bearings_files, bearings_study, training
+from mdpf.recipes import bearings, bearings_study, studies, training
 from mdpf.recipes.bearings_study import Scope
+from mdpf.recipes.studies import Place
 from mdpf.recipes.travel import pack, unpack
 from mdpf.training import checkpoint
 from mdpf.training.deadline import Deadline
@@ -31,10 +32,9 @@ def tiny(monkeypatch):
     monkeypatch.setitem(bearings.SIZES, "tiny", SIZES)
 
 
-def study(folder, *, methods=("MDPF", "A-MDPF", "TG-PF"), watch=None, scope=SCOPE, **options):
-    return bearings_study.run(
-        folder / "results", work=folder / "work", methods=methods, runs=2, preset="tiny", watch=watch, scope=scope, **options
-    )
+def study(folder, *, methods=("MDPF", "A-MDPF", "TG-PF"), watch=None, jobs=None, scope=SCOPE, **options):
+    place = Place(folder / "results", folder / "work", watch=watch, jobs=jobs)
+    return bearings_study.run(place, methods=methods, runs=2, preset="tiny", scope=scope, **options)
 
 
 def numbers(folder):
@@ -96,7 +96,7 @@ def test_study_of_another_configuration_is_refused_before_anything_is_done(undis
 def test_stopped_after_every_epoch_and_carried_elsewhere_it_ends_with_the_same_numbers(undisturbed, tmp_path, monkeypatch):
     """Every call makes one epoch, then its time is over; the next one goes on somewhere else with what was packed."""
     methods, scope, places = ("MDPF",), TRAINING, []
-    monkeypatch.setattr(bearings_study, "Deadline", lambda *seconds: places[-1][1])
+    monkeypatch.setattr(studies, "Deadline", lambda *seconds: places[-1][1])
     for call in range(10):
         place, until = tmp_path / str(call), Deadline()
         if places:
@@ -125,6 +125,7 @@ import os, signal, sys
 sys.path[:] = {path!r}
 from pathlib import Path
 from mdpf.recipes import bearings, bearings_study
+from mdpf.recipes.studies import Place
 from mdpf.training.stages import Cosine
 from mdpf.training.objectives import Tracking
 bearings.PRESETS["tiny"] = bearings.{tiny!r}
@@ -141,7 +142,7 @@ def deadly(*args, **options):
 Tracking.find = deadly
 folder = Path({folder!r})
 scope = bearings_study.Scope((), 0, 0, settings=())
-bearings_study.run(folder / "results", work=folder / "work", methods=("MDPF",), runs=2, preset="tiny", scope=scope)
+bearings_study.run(Place(folder / "results", folder / "work"), methods=("MDPF",), runs=2, preset="tiny", scope=scope)
 """
 
 
@@ -171,7 +172,7 @@ def test_oracle_is_a_part_of_the_study(tmp_path, monkeypatch):
 
 
 def test_other_settings_are_filed_beside_the_default(undisturbed, tmp_path, monkeypatch):
-    monkeypatch.setitem(bearings_files.SETTINGS, "wide", ("MDPF", {"hidden_dim": 10, "located": True}))
+    monkeypatch.setitem(bearings_study.SETTINGS, "wide", ("MDPF", {"hidden_dim": 10, "located": True}))
     outcome = study(tmp_path, methods=("TG-PF", "MDPF"), scope=Scope((), 0, 0, settings=("bound-0.99", "wide")))
     assert not outcome.failed
     folder, theirs = tmp_path / "results", numbers(undisturbed)

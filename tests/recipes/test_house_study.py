@@ -11,6 +11,7 @@ from mdpf.evaluation import results
 from mdpf.recipes import house, house_study
 from mdpf.recipes.house import Config, Sizes
 from mdpf.recipes.parts import carry_out
+from mdpf.recipes.studies import Place
 from mdpf.recipes.training import Preset
 from mdpf.report import house_figures
 from mdpf.tasks.homes import geometry, task
@@ -44,10 +45,15 @@ def config(method, **changes):
     return Config(method, preset="quick", particles=4, samples=1, batch=2, **changes)
 
 
+def place_in(folder, told=None):
+    watch = None if told is None else lambda name, epoch: told.append(epoch)
+    return Place(folder / "results", folder / "work", watch=watch)
+
+
 def test_a_study_trains_judges_and_writes_in_metres(tiny, tmp_path):
     told = []
     chosen = config("MDPF")
-    paths = house_study.study(chosen, tmp_path / "results", work=tmp_path / "work", watch=told.append)
+    paths = house_study.study(chosen, place_in(tmp_path, told))
     names = [path.relative_to(tmp_path / "results").as_posix() for path in paths]
     assert names == ["MDPF.json", "weights/MDPF.safetensors", "MDPF@mse.json", "weights/MDPF@mse.safetensors"]
     assert [epoch.stage for epoch in told] == ["measurement", "likelihood", "refinement"]
@@ -62,13 +68,13 @@ def test_a_study_trains_judges_and_writes_in_metres(tiny, tmp_path):
     assert again.metrics["rmse_paper"].item() == pytest.approx(run["metrics"]["rmse_paper"], rel=1e-4)
     assert [path.name for path in house_figures.draw_study(tmp_path / "results")] == ["errors.png"]
     # Done is done, and other choices are refused.
-    assert house_study.study(chosen, tmp_path / "results", work=tmp_path / "work")[0] == paths[0]
+    assert house_study.study(chosen, place_in(tmp_path))[0] == paths[0]
     with pytest.raises(FileExistsError, match="seed=0 where this has 1"):
-        house_study.study(config("MDPF", seed=1), tmp_path / "results", work=tmp_path / "work")
+        house_study.study(config("MDPF", seed=1), place_in(tmp_path))
 
 
 def test_a_method_is_not_begun_on_a_gpu_with_little_time_left(tmp_path):
-    (part, _) = house_study.parts([config("MDPF")], tmp_path, work=tmp_path, device="cuda", watch=None, scope=house_study.Scope())
+    (part, _) = house_study.parts([config("MDPF")], Place(tmp_path, tmp_path, "cuda"), house_study.Scope())
     assert carry_out([part], until=Deadline(house_study.BEGINNING / 2)).left == {"MDPF": "No time is left for MDPF."}
 
 
@@ -84,7 +90,7 @@ def test_units_are_those_of_the_paper_times_a_pixel():
 @pytest.mark.parametrize("method", ["A-MDPF", "DIS-PF"])
 def test_other_methods_train_too(method, tiny, tmp_path):
     told = []
-    house_study.study(config(method), tmp_path / "results", work=tmp_path / "work", watch=told.append)
+    house_study.study(config(method), place_in(tmp_path, told))
     expected = {
         "A-MDPF": ["measurement", "likelihood", "likelihood", "refinement"],
         "DIS-PF": ["measurement", "error", "bandwidth"],
@@ -96,18 +102,11 @@ def test_other_methods_train_too(method, tiny, tmp_path):
 def test_a_setting_borrows_the_measurement_model_and_is_filed_under_its_name(tiny, tmp_path):
     changes = {"particles": 4, "samples": 1, "batch": 2}
     base = Config("LSTM", preset="quick", **changes)
-    todo = house_study.parts(
-        [base],
-        tmp_path / "results",
-        work=tmp_path / "work",
-        device="cpu",
-        watch=None,
-        scope=house_study.Scope(settings=("as-published",)),
-    )
+    todo = house_study.parts([base], place_in(tmp_path), house_study.Scope(settings=("as-published",)))
     assert [part.name for part in todo] == ["LSTM", "LSTM (as-published)", "dead-reckoning"]
     for part in todo:
         assert not part.done()
-        part.do(house_study.Deadline())
+        part.do(Deadline())
         assert part.done()
     # What is done leaves nothing but its measurement model.
     assert not list((tmp_path / "work" / "LSTM").glob("*.safetensors"))

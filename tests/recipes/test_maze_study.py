@@ -13,6 +13,7 @@ from mdpf.models import stack_runs
 from mdpf.recipes import maze_global, maze_study, mazes, training
 from mdpf.recipes.maze_study import Scope
 from mdpf.recipes.methods import METHODS
+from mdpf.recipes.studies import Place
 from mdpf.spaces import wrap
 from mdpf.tasks import TASKS
 from mdpf.tasks.mazes import geometry, recordings
@@ -33,10 +34,9 @@ def tiny(monkeypatch):
     monkeypatch.setitem(mazes.SIZES, "tiny", SIZES)
 
 
-def study(folder, *, methods=("MDPF", "A-MDPF", "TG-PF", "LSTM"), scope=SCOPE, **options):
-    return maze_study.run(
-        folder / "results", work=folder / "work", methods=methods, runs=2, preset="tiny", scope=scope, particles=5, **options
-    )
+def study(folder, *, methods=("MDPF", "A-MDPF", "TG-PF", "LSTM"), scope=SCOPE, minutes=None):
+    place = Place(folder / "results", folder / "work", minutes=minutes)
+    return maze_study.run(place, methods=methods, runs=2, preset="tiny", scope=scope, particles=5)
 
 
 def numbers(folder):
@@ -97,7 +97,7 @@ def test_methods_with_fewer_runs_share_the_first_stage_of_the_others(tmp_path, m
     monkeypatch.setattr(maze_study, "FEWER_RUNS", 1)
     scope = Scope(mazes=(1,), scratch=False, particles=())
     options = {"methods": ("TG-MDPF", "TG-PF"), "preset": "tiny", "scope": scope, "particles": 4}
-    outcome = maze_study.run(tmp_path / "results", work=tmp_path / "work", **options)
+    outcome = maze_study.run(Place(tmp_path / "results", tmp_path / "work"), **options)
     assert not outcome.failed
     counts = {path.name: len(results.load(path).runs) for path in (tmp_path / "results").glob("TG*@maze-1.json")}
     assert counts == {"TG-MDPF@maze-1.json": 2, "TG-PF@maze-1.json": 1}
@@ -111,7 +111,7 @@ def test_methods_with_fewer_runs_share_the_first_stage_of_the_others(tmp_path, m
 def test_another_configuration_is_refused(undisturbed):
     options = {"methods": ("MDPF",), "runs": 2, "preset": "tiny", "scope": SCOPE}
     with pytest.raises(FileExistsError, match="particles=5 where this has 25"):
-        maze_study.run(undisturbed / "results", work=undisturbed / "work", **options)
+        maze_study.run(Place(undisturbed / "results", undisturbed / "work"), **options)
 
 
 def test_weights_are_those_of_the_median_run(undisturbed):

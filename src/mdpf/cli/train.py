@@ -1,6 +1,5 @@
 """Training a method on a task, or on a file of sequences."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +46,7 @@ def train(
 def _train_on_task(task: str, method: str, options: dict[str, Any], device: str, out: Path | None) -> None:
     from mdpf.recipes import bearings, bearings_beyond, bearings_study
     from mdpf.recipes.methods import METHODS
+    from mdpf.recipes.studies import Place
     from mdpf.report.events import events
     from mdpf.report.progress import epochs
     from mdpf.training import processes
@@ -68,14 +68,14 @@ def _train_on_task(task: str, method: str, options: dict[str, Any], device: str,
     config, where = bearings_beyond.named(method, **options)
     device, out = device_of(device), Path("runs") / task if out is None else out
     with epochs(OUT) as show, events(out / "events", lambda name, epoch: show(epoch)) as watch:
-        watch = partial(watch, method)
-        paths = bearings_study.study(config, out, work=out / "training", device=device, where=where, watch=watch)
+        paths = bearings_study.study(config, Place(out, out / "training", device, watch), where=where)
     _tell(paths, method)
 
 
 def _train_in_maze(number: int, method: str, options: dict[str, Any], device: str, out: Path | None) -> None:
     from mdpf.recipes import maze_study, mazes
     from mdpf.recipes.methods import METHODS
+    from mdpf.recipes.studies import Place
     from mdpf.report.events import events
     from mdpf.report.progress import epochs
 
@@ -88,7 +88,8 @@ def _train_in_maze(number: int, method: str, options: dict[str, Any], device: st
     config = mazes.Config(method, number, **options)
     device, out = device_of(device), Path("runs") / f"maze-{number}" if out is None else out
     with epochs(OUT) as show, events(out / "events", lambda name, epoch: show(epoch)) as watch:
-        paths = maze_study.study(config, out, work=out / "training", device=device, watch=partial(watch, method))
+        place = Place(out, out / "training", device, lambda name, epoch: watch(method, epoch))
+        paths = maze_study.study(config, place)
     _tell([path for path in paths if "-shuffled" not in path.name], method)
 
 

@@ -15,7 +15,8 @@ from mdpf.evaluation import beliefs
 from mdpf.evaluation.evaluate import evaluate
 from mdpf.recipes import bearings_beyond, bearings_panels, bearings_study
 from mdpf.recipes.bearings import load_run
-from mdpf.recipes.bearings_files import weights_file
+from mdpf.recipes.filing import weights_file
+from mdpf.recipes.studies import Place
 from mdpf.report import animation, page
 from mdpf.tasks import bearings
 from mdpf.training import fit
@@ -67,7 +68,7 @@ def run(folder: Path, tell: Tell, bars: Bars, *, preset: str = PRESET) -> Path:
     tell("3. Training a small MDPF from nothing.")
     config, _ = bearings_beyond.named("MDPF", preset=preset)
     with bars() as watch:
-        bearings_study.study(config, results, work=folder / "training", watch=watch)
+        bearings_study.study(config, Place(results, folder / "training", watch=lambda name, epoch: watch(epoch)))
     trained = load_run(weights_file(results, "MDPF"))
     own = bearings_panels.believe(trained, data.take(slice(0, SHOWN)), config.particles)
     beliefs.write(folder / "trained-here.npz", own)

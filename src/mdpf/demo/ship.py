@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mdpf.demo import SHIPPED
-from mdpf.recipes.bearings_files import weights_file
+from mdpf.recipes.filing import weights_file
 
 
 def ship(results: Path, target: Path) -> list[Path]:

@@ -56,7 +56,7 @@ class Result:
 
     @property
     def file_name(self) -> str:
-        return f"{self.method}.json" if self.setting == "default" else f"{self.method}@{self.setting}.json"
+        return file_name(self.method, self.setting)
 
     def metric(self, name: str) -> list[float]:
         """One metric of every run."""
@@ -66,6 +66,11 @@ class Result:
         """The index of the run with the median value of a metric; the better of the two middle ones."""
         order = sorted(range(len(self.runs)), key=lambda index: self.runs[index]["metrics"][name])
         return order[(len(order) - 1) // 2]
+
+
+def file_name(method: str, setting: str = "default") -> str:
+    """The name of a result file."""
+    return f"{method}.json" if setting == "default" else f"{method}@{setting}.json"
 
 
 def provenance(

@@ -18,15 +18,13 @@ from mdpf.evaluation.evaluate import Filter
 from mdpf.kernels import Biweight, Epanechnikov, Gaussian, Kernel, Product, VonMises
 from mdpf.metrics import FLOOR
 from mdpf.models.bandwidth import Family
-from mdpf.recipes import training
-from mdpf.recipes.methods import METHODS
+from mdpf.recipes import filing, training
 from mdpf.recipes.networks import VectorNetworks
 from mdpf.recipes.training import Preset, Trained, Training
 from mdpf.resamplers import ComponentPathwise, ImportanceWeighted, Resampler
 from mdpf.selection import stratified, systematic
 from mdpf.tasks import bearings
 from mdpf.tasks.task import Task
-from mdpf.training import weights
 from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch
 from mdpf.training.objectives import Scoring
@@ -209,14 +207,4 @@ def _split(name: str, num_sequences: int | None, folder: Path | None, device: st
 
 def load_run(path: Path) -> Filter:
     """The filter of a weights file that ``study`` wrote."""
-    saved = weights.load(path)
-    known = {name: saved.config[name] for name in Config.__dataclass_fields__ if name in saved.config}
-    if saved.config.get("task") != "bearings" or known.get("method") not in METHODS:
-        raise ValueError(
-            f"Loading a run needs weights of the bearings study, got {str(path)!r} of {saved.config}. "
-            "Name a file that `mdpf train` wrote, in the folder weights."
-        )
-    config = Config(**known)
-    filter = METHODS[config.method].build(networks(config))
-    weights.fill(filter, saved)
-    return filter.eval()
+    return filing.load_run(path, Config, networks, task="bearings", study="bearings")[0]

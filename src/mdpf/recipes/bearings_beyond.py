@@ -5,15 +5,14 @@ choice as in the paper. ``A-MDPF+`` goes on from it as A-MDPF does from MDPF.
 """
 
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mdpf.recipes import bearings_study
 from mdpf.recipes.bearings import BACKGROUND, BACKGROUNDS, WIDTHS, Config
-from mdpf.recipes.bearings_files import Filing, describe, filing
+from mdpf.recipes.filing import Filing, filing
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
+from mdpf.recipes.studies import Place, work_off
 from mdpf.training.deadline import Deadline
 
 EXPERIMENT = "bearings-beyond"
@@ -51,54 +50,38 @@ def named(method: str, runs: int = 1, seed: int = 0, **changes: Any) -> tuple[Co
         return Config(PLUS[method], runs, seed, **(CHOICES | changes)), filed(method)
     preset = changes.get("preset", Config.preset)
     usual: dict[str, Any] = {"hidden_dim": WIDTHS.get(preset, Config.hidden_dim), "background": BACKGROUNDS.get(preset, BACKGROUND)}
-    return Config(method, runs, seed, **(usual | changes)), filing(method)
+    return Config(method, runs, seed, **(usual | changes)), filing(bearings_study.EXPERIMENT, method)
 
 
 def run(
-    folder: Path,
+    place: Place,
     *,
-    work: Path,
     runs: int = 11,
     ablation_runs: int = 3,
     seed: int = 0,
     preset: str | None = None,
     ablations: tuple[str, ...] = tuple(ABLATIONS),
-    device: str = "cpu",
-    minutes: float | None = None,
-    jobs: int | None = None,
-    watch: bearings_study.Watch | None = None,
 ) -> Outcome:
     """Do what is left: both methods, then the ablations; see ``bearings_study.run``."""
-    where, changes = (folder, work, device, watch), {} if preset is None else {"preset": preset}
+    changes = {} if preset is None else {"preset": preset}
     plain = [named(method, runs, seed, **changes)[0] for method in PLUS]
-    todo = [part(config, f"{config.method}+", "default", *where) for config in plain]
+    todo = [part(config, place, filed(f"{config.method}+")) for config in plain]
     for name in ablations:
         config = replace(plain[0], runs=min(runs, ablation_runs), **ABLATIONS[name])
-        todo.append(part(config, "MDPF+", name, *where))
-    return bearings_study.work_off(todo, folder, device=device, minutes=minutes, jobs=jobs)
+        todo.append(part(config, place, filed("MDPF+", name), name))
+    return work_off(todo, place)
 
 
-def part(config: Config, method: str, name: str, folder: Path, work: Path, device: str, watch: bearings_study.Watch | None) -> Part:
+def part(config: Config, place: Place, where: Filing, name: str = "default") -> Part:
     """One training."""
-    title = method if name == "default" else f"{method} ({name})"
-    where, notes = filed(method, name), describe(config)
 
     def do(until: Deadline) -> None:
-        bearings_study.study(
-            config,
-            folder,
-            work=work / name,
-            data=work / "data",
-            device=device,
-            where=where,
-            watch=None if watch is None else partial(watch, title),
-            until=until,
-        )
+        bearings_study.study(config, replace(place, own=name), where=where, until=until)
 
-    start = METHODS[config.method].starts_from
-    return Part(title, do, lambda: where.done(folder, notes), () if start is None else (f"{start}+",))
+    start, notes = METHODS[config.method].starts_from, bearings_study.describe(config)
+    return Part(where.title, do, lambda: where.done(place.folder, notes), () if start is None else (f"{start}+",))
 
 
 def filed(method: str, name: str = "default") -> Filing:
     """What results are filed under."""
-    return Filing(method, filing(PLUS[method], name).stages, EXPERIMENT)
+    return replace(filing(EXPERIMENT, PLUS[method], name), method=method)

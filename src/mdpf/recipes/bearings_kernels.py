@@ -8,7 +8,6 @@ The variance of an importance-weighted gradient is infinite for the Epanechnikov
 is as compact. Where no kernel covers the truth the likelihood is zero; what is learned from has a small background density.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,9 +18,10 @@ from mdpf.evaluation.evaluate import Filter
 from mdpf.models.bandwidth import LearnedBandwidth
 from mdpf.recipes import bearings, bearings_study, training
 from mdpf.recipes.bearings import KERNELS, Config
-from mdpf.recipes.bearings_files import Filing, describe
+from mdpf.recipes.filing import Filing
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
+from mdpf.recipes.studies import Place, work_off
 from mdpf.recipes.training import Trained
 from mdpf.training import checkpoint, fit
 from mdpf.training.deadline import Deadline
@@ -30,31 +30,23 @@ COMPACT = ("epanechnikov", "biweight")
 
 
 def run(
-    folder: Path,
+    place: Place,
     *,
-    work: Path,
     methods: tuple[str, ...] = bearings_study.ORDER,
     kernels: tuple[str, ...] = COMPACT,
     runs: int = 11,
     seed: int = 0,
     preset: str = "fast",
-    device: str = "cpu",
-    minutes: float | None = None,
-    jobs: int | None = None,
-    watch: bearings_study.Watch | None = None,
 ) -> Outcome:
     """Do what is left of the kernel study; see ``bearings_study.run``, with whose ``work`` it goes on.
 
     Trainings with Gaussian kernels that are not there yet are made first. ``kernels`` says which ones to study.
     """
     configs = [Config(method, runs, seed, preset=preset) for method in methods]
-    todo = parts(configs, kernels, folder, work=work, device=device, watch=watch)
-    return bearings_study.work_off(todo, folder, device=device, minutes=minutes, jobs=jobs)
+    return work_off(parts(configs, kernels, place), place)
 
 
-def parts(
-    configs: list[Config], kernels: tuple[str, ...], folder: Path, *, work: Path, device: str, watch: bearings_study.Watch | None
-) -> list[Part]:
+def parts(configs: list[Config], kernels: tuple[str, ...], place: Place) -> list[Part]:
     """Everything there is to do: where methods start from, then the methods, kernel by kernel."""
     methods = {config.method for config in configs}
     found = []
@@ -62,11 +54,8 @@ def parts(
         for method in (METHODS[config.method].starts_from, config.method):
             title = f"{method} (gaussian)"
             if method is not None and METHODS[method].starts_from is None and title not in {part.name for part in found}:
-                found.append(_beginning(replace(config, method=method), title, work, device, watch))
-    for kernel in kernels:
-        for config in configs:
-            found.append(_compact(replace(config, kernel=kernel), folder, work, device, watch, methods))
-    return found
+                found.append(_beginning(replace(config, method=method), title, place))
+    return found + [_compact(replace(config, kernel=kernel), place, methods) for kernel in kernels for config in configs]
 
 
 def train(
@@ -127,20 +116,20 @@ def _stage(method: str) -> str:
     return "likelihood" if "likelihood" in METHODS[method].stages else "bandwidth"
 
 
-def _beginning(config: Config, title: str, work: Path, device: str, watch: bearings_study.Watch | None) -> Part:
+def _beginning(config: Config, title: str, place: Place) -> Part:
     stage = _start(config.method)
-    path = work / config.method / f"{stage}.safetensors"
+    path = place.work / config.method / f"{stage}.safetensors"
 
     def do(until: Deadline) -> None:
-        bearings.train(config, work, last=stage, device=device, watch=_told(watch, title), until=until)
+        bearings.train(config, place.work, last=stage, device=place.device, watch=place.told(title), until=until)
 
     # Whether it is of this very configuration turns out when it is read to go on from.
     return Part(title, do, lambda: path.exists() and checkpoint.load(path).notes["finished"])
 
 
-def _compact(config: Config, folder: Path, work: Path, device: str, watch: bearings_study.Watch | None, methods: set[str]) -> Part:
-    title, notes = f"{config.method} ({config.kernel})", describe(config)
-    where = Filing(config.method, {config.kernel: _stage(config.method)})
+def _compact(config: Config, place: Place, methods: set[str]) -> Part:
+    notes = bearings_study.describe(config)
+    where = Filing(bearings_study.EXPERIMENT, config.method, {config.kernel: _stage(config.method)})
     start = METHODS[config.method].starts_from
     needs = (
         f"{config.method} (gaussian)"
@@ -151,20 +140,7 @@ def _compact(config: Config, folder: Path, work: Path, device: str, watch: beari
     )
 
     def do(until: Deadline) -> None:
-        bearings_study.study(
-            config,
-            folder,
-            work=work / config.kernel,
-            data=work / "data",
-            device=device,
-            where=where,
-            learn=partial(train, gaussian=work),
-            watch=_told(watch, title),
-            until=until,
-        )
+        learn = partial(train, gaussian=place.work)
+        bearings_study.study(config, replace(place, own=config.kernel), where=where, learn=learn, until=until)
 
-    return Part(title, do, lambda: where.done(folder, notes), (needs,))
-
-
-def _told(watch: bearings_study.Watch | None, title: str) -> Callable[[fit.Epoch], None] | None:
-    return None if watch is None else partial(watch, title)
+    return Part(where.title, do, lambda: where.done(place.folder, notes), (needs,))

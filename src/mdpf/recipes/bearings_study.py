@@ -6,38 +6,43 @@ when its result file is there: whoever calls again does what is left.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from mdpf.data.atomic import exclusive
 from mdpf.evaluation import results
 from mdpf.evaluation.evaluate import Filter, evaluate
-from mdpf.evaluation.results import Result, provenance
-from mdpf.models import take_run
+from mdpf.evaluation.results import Result, file_name, provenance
 from mdpf.recipes import oracle
-from mdpf.recipes.bearings import SIZES, Config, load_run, split, task, train
-from mdpf.recipes.bearings_files import EXPERIMENT, SETTINGS, Filing, describe, file_name, filing, weights_file
-from mdpf.recipes.methods import METHODS
-from mdpf.recipes.parts import Outcome, Part, carry_out
+from mdpf.recipes.bearings import PRESETS, SIZES, Config, load_run, split, task, train
+from mdpf.recipes.filing import Filing, filing, weights_file
+from mdpf.recipes.parts import Outcome, Part
+from mdpf.recipes.studies import Place, report, rows, trainings, work_off
 from mdpf.recipes.training import Trained
 from mdpf.resamplers import Concrete, OptimalTransport
-from mdpf.training import fit, weights
 from mdpf.training.deadline import Deadline, OutOfTime
 
+EXPERIMENT = "bearings"
 # The longest first, so that none is left over in the end; A-MDPF waits for MDPF.
 ORDER = ("MDPF", "LSTM", "OT-PF", "IRG-MDPF", "A-MDPF", "TG-MDPF", "DIS-PF", "SR-PF", "C-PF", "TG-PF")
+
+# Methods that are trained like the rest but in another setting: what is different, by the name of the setting.
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bound-0.99": ("MDPF", {"bound": 0.99}),
+    "paper": ("MDPF", {"preset": "paper"}),
+}
+# Choices that came later are noted down where somebody made them, so that earlier results stay results of the default.
+LATER = {"mirrored": False, "clip": 100.0}
 
 # In an evaluation; a processor is fastest on what fits its caches.
 PARTICLES_AT_A_TIME = {"cpu": 25_000, "cuda": 1_500_000}
 # The same for resamplers that relate every particle to every other.
 PAIRS_AT_A_TIME = {"cpu": 1_000_000, "cuda": 400_000_000}
-
-Watch = Callable[[str, fit.Epoch], None]
 
 
 @dataclass(frozen=True)
@@ -61,54 +66,47 @@ class Scope:
     default: bool = True
 
 
+def describe(config: Config) -> dict[str, Any]:
+    """Every choice behind a result."""
+    chosen = {name: value for name, value in asdict(config).items() if name not in LATER or value != LATER[name]}
+    return chosen | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
+
+
 def study(
     config: Config,
-    folder: Path,
+    place: Place,
     *,
-    work: Path,
-    device: str = "cpu",
-    data: Path | None = None,
     where: Filing | None = None,
     learn: Callable[..., Trained] = train,
-    watch: fit.Watch | None = None,
     until: Deadline | None = None,
 ) -> list[Path]:
-    """Train a method, judge every run, and write its result files and weights into ``folder``.
+    """Train a method, judge every run, and write its result files and weights.
 
     Args:
         config: What to train.
-        folder: Where results and weights are written.
-        work: Where checkpoints are kept.
-        device: Where to compute.
-        data: Where the data are kept; in ``work`` by default.
+        place: Where and how.
         where: What results are filed under; as the table of methods has it by default.
         learn: How to train, called as ``bearings.train``.
-        watch: Is told about every epoch.
         until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
     """
-    notes, where = describe(config), where or filing(config.method)
-    where.done(folder, notes)  # Another configuration is refused before any work is done.
-    trained = learn(config, work, data=data, device=device, watch=watch, until=until)
-    stages, paths = list(trained.filters), []
-    for setting, stage in where.stages.items():
-        began = time.monotonic()
-        filter = trained.filters[stage]
-        found = judge(filter, config, runs=config.runs, device=device)
-        runs = [
-            {"seed": 1000 * config.seed + run, "metrics": {name: value[run].item() for name, value in found.items()}}
-            for run in range(config.runs)
-        ]
-        earlier = stages[: stages.index(stage) + 1]
-        seconds = {name: value for name, value in trained.seconds.items() if name.split(",")[0] in earlier}
-        seconds["evaluation"] = time.monotonic() - began
-        result = Result(where.experiment, where.method, runs, notes, provenance(seconds, device=device), setting)
-        path = weights_file(folder, where.method, setting)
+    notes, where = describe(config), where or filing(EXPERIMENT, config.method)
+    where.done(place.folder, notes)  # Another configuration is refused before any work is done.
+    told = place.told(where.title)
+    trained = learn(config, place.checkpoints, data=place.data, device=place.device, watch=told, until=until)
+
+    def judged(filter: Filter) -> list[dict[str, Any]]:
+        return rows(config.seed, config.runs, metrics=judge(filter, config, runs=config.runs, device=place.device))
+
+    return report(
+        trained,
+        where,
+        place,
+        notes,
+        judged,
+        description=lambda median: {"task": "bearings", **asdict(config), "runs": 1},
         # With a compact kernel only the likelihood with a floor tells runs apart.
-        median = result.median_run("nll" if config.kernel == "gaussian" else "nll_paper")
-        # The result comes last: where it is, all is there.
-        weights.save(path, take_run(filter, median).cpu(), {"task": "bearings", **asdict(config), "runs": 1})
-        paths += [results.save(result, folder), path]
-    return paths
+        metric="nll" if config.kernel == "gaussian" else "nll_paper",
+    )
 
 
 def judge(
@@ -161,89 +159,51 @@ def judge_again(config: Config, folder: Path, particles: int, num_sequences: int
     return results.save(Result(EXPERIMENT, config.method, runs, notes, spent, f"n-{particles}"), folder)
 
 
-def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch: Watch | None, scope: Scope) -> list[Part]:
+def parts(configs: list[Config], place: Place, scope: Scope) -> list[Part]:
     """Everything there is to do, what matters most first."""
-    methods, found, where = {config.method: config for config in configs}, [], (folder, work, device, watch)
-    for config in configs if scope.default else ():
-        # Whoever starts from a method that is not asked for trains it along.
-        needs = tuple(name for name in (METHODS[config.method].starts_from,) if name in methods)
-        found.append(_training(config, *where, needs=needs))
-    for name in scope.settings:
-        method, changes = SETTINGS[name]
-        if method in methods:
-            found.append(_training(replace(methods[method], **changes), *where, name=name))
+    settings = {name: SETTINGS[name] for name in scope.settings}
+    found = trainings(configs, settings, partial(_training, place), default=scope.default)
     if scope.oracle_particles:
-        found.append(_oracle(configs[0], folder, device, scope))
+        found.append(_oracle(configs[0], place, scope))
     for particles in scope.particles:
         # The recurrent network has no particles whose number could change.
-        found += [_sweep(config, folder, device, particles, scope) for config in configs if config.method != "LSTM"]
+        found += [_sweep(config, place, particles, scope) for config in configs if config.method != "LSTM"]
     return found
 
 
 def run(
-    folder: Path,
+    place: Place,
     *,
-    work: Path,
     methods: tuple[str, ...] = ORDER,
     runs: int = 11,
     seed: int = 0,
     preset: str = "fast",
-    device: str = "cpu",
-    minutes: float | None = None,
-    jobs: int | None = None,
-    watch: Watch | None = None,
     scope: Scope | None = None,
 ) -> Outcome:
     """Do what is left of the study, as far as the time suffices, and say what is done and what is left.
 
     Args:
-        folder: Where results and weights are written.
-        work: Where checkpoints and data are kept until the study is complete.
+        place: Where and how.
         methods: Which ones.
         runs: Independent runs of each, trained at once.
         seed: Of everything random.
         preset: How long to train.
-        device: Where to compute.
-        minutes: Stop in good order before so many minutes are over.
-        jobs: So many parts at once, as threads of this process; by default four on a CUDA device, one elsewhere.
-        watch: Is told about every epoch, with the name of its method.
         scope: How much there is to it besides training.
     """
     configs = [Config(method, runs, seed, preset=preset) for method in methods]
-    todo = parts(configs, folder, work=work, device=device, watch=watch, scope=scope or Scope())
-    return work_off(todo, folder, device=device, minutes=minutes, jobs=jobs)
+    return work_off(parts(configs, place, scope or Scope()), place)
 
 
-def work_off(todo: list[Part], folder: Path, *, device: str, minutes: float | None, jobs: int | None) -> Outcome:
-    """Do what is left of some parts, as far as the time suffices, and add this call to the note of calls among the results."""
-    began, until = time.monotonic(), Deadline() if minutes is None else Deadline(60 * minutes)
-    jobs = jobs or (4 if torch.device(device).type == "cuda" else 1)
-    outcome = carry_out(todo, jobs=jobs, until=until)
-    _note_call(folder / "calls.json", outcome, time.monotonic() - began, device, jobs)
-    return outcome
-
-
-def _training(
-    config: Config,
-    folder: Path,
-    work: Path,
-    device: str,
-    watch: Watch | None,
-    *,
-    needs: tuple[str, ...] = (),
-    name: str = "default",
-) -> Part:
-    plain, where = name == "default", filing(config.method, name)
-    title = config.method if plain else f"{config.method} ({name})"
+def _training(place: Place, config: Config, *, needs: tuple[str, ...] = (), name: str = "default") -> Part:
+    where = filing(EXPERIMENT, config.method, name)
 
     def do(until: Deadline) -> None:
-        told, own = None if watch is None else partial(watch, title), work if plain else work / name
-        study(config, folder, work=own, data=work / "data", device=device, where=where, watch=told, until=until)
+        study(config, replace(place, own="" if name == "default" else name), where=where, until=until)
 
-    return Part(title, do, lambda: where.done(folder, describe(config)), needs)
+    return Part(where.title, do, lambda: where.done(place.folder, describe(config)), needs)
 
 
-def _oracle(config: Config, folder: Path, device: str, scope: Scope) -> Part:
+def _oracle(config: Config, place: Place, scope: Scope) -> Part:
     options = {
         "particles": scope.oracle_particles,
         "num_sequences": SIZES[config.preset].evaluation,
@@ -252,37 +212,22 @@ def _oracle(config: Config, folder: Path, device: str, scope: Scope) -> Part:
     }
 
     def do(until: Deadline) -> None:
-        oracle.study(folder, device=device, **options)
+        oracle.study(place.folder, device=place.device, **options)
 
-    return Part("Oracle", do, lambda: (folder / "Oracle.json").exists(), seconds=_guess(device, 60))
+    return Part("Oracle", do, lambda: (place.folder / "Oracle.json").exists(), seconds=place.guess(60))
 
 
-def _sweep(config: Config, folder: Path, device: str, particles: int, scope: Scope) -> Part:
+def _sweep(config: Config, place: Place, particles: int, scope: Scope) -> Part:
     notes = describe(config) | {"test_particles": particles, "test_sequences": scope.num_sequences}
 
     def do(until: Deadline) -> None:
-        if not weights_file(folder, config.method).exists():
+        if not weights_file(place.folder, config.method).exists():
             raise OutOfTime(f"It needs {config.method}, which `mdpf reproduce bearings` trains.")
-        judge_again(config, folder, particles, scope.num_sequences, device=device)
+        judge_again(config, place.folder, particles, scope.num_sequences, device=place.device)
 
     def done() -> bool:
-        return results.load_same(folder / file_name(config.method, f"n-{particles}"), notes) is not None
+        return results.load_same(place.folder / file_name(config.method, f"n-{particles}"), notes) is not None
 
     slow = config.method in ("C-PF", "OT-PF") and particles >= 1000
     needs = (config.method,) if scope.default else ()
-    return Part(f"{config.method} with {particles} particles", do, done, needs, _guess(device, 60 if slow else 10))
-
-
-def _guess(device: str, seconds: float) -> float:
-    """What a part that cannot be interrupted may take on a GPU; elsewhere nobody lends time."""
-    return seconds if torch.device(device).type == "cuda" else 0.0
-
-
-def _note_call(path: Path, outcome: Outcome, seconds: float, device: str, jobs: int) -> None:
-    """Add this call to the list of calls that made the results, so that their time together can be told."""
-    spent = provenance(seconds, device=device)
-    entry: Mapping[str, object] = {**asdict(spent), "parts": outcome.seconds, "jobs": jobs, "left": outcome.left}
-    # Several processes may work at one study, each at other methods.
-    with exclusive(path):
-        calls = list(results.read_json(path)) if path.exists() else []
-        results.write_json(path, [*calls, entry])
+    return Part(f"{config.method} with {particles} particles", do, done, needs, place.guess(60 if slow else 10))

@@ -17,14 +17,12 @@ from mdpf import noise
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.evaluate import Filter
 from mdpf.kernels import Gaussian, Kernel, Product, VonMises
-from mdpf.recipes import house_networks, training
+from mdpf.recipes import filing, house_networks, training
 from mdpf.recipes.house_networks import HouseNetworks
-from mdpf.recipes.methods import METHODS
 from mdpf.recipes.training import Preset, Trained, Training
 from mdpf.tasks.homes import task as homes
 from mdpf.tasks.homes import walks
 from mdpf.tasks.homes.task import LABEL_EVERY
-from mdpf.training import weights
 from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch
 from mdpf.training.objectives import Scoring
@@ -179,14 +177,4 @@ def _split(name: str, num_sequences: int | None, folder: Path | None, device: st
 
 def load_run(path: Path) -> tuple[Filter, Config]:
     """The filter of a weights file that the study wrote, and how it was trained."""
-    saved = weights.load(path)
-    known = {name: saved.config[name] for name in Config.__dataclass_fields__ if name in saved.config}
-    if saved.config.get("task") != "homes" or known.get("method") not in METHODS:
-        raise ValueError(
-            f"Loading a run needs weights of the house study, got {str(path)!r} of {saved.config}. "
-            "Name a file that `mdpf reproduce house` wrote, in the folder weights."
-        )
-    config = Config(**known)
-    filter = METHODS[config.method].build(networks(config))
-    weights.fill(filter, saved)
-    return filter.eval(), config
+    return filing.load_run(path, Config, networks, task="homes", study="house")

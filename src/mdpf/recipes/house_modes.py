@@ -7,7 +7,7 @@ summits of the belief at a resolution of 0.25 m and 10 degrees: finer ones are n
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,18 +18,18 @@ from mdpf import trees
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation import beliefs, results
 from mdpf.evaluation.beliefs import Beliefs
-from mdpf.evaluation.results import Result, provenance
+from mdpf.evaluation.results import Result, file_name, provenance
 from mdpf.filters import AdaptiveParticleFilter, ParticleFilter
 from mdpf.kernels import Gaussian, Product, VonMises
 from mdpf.mixture import Mixture
 from mdpf.models import LocalMap
 from mdpf.modes import find_modes
-from mdpf.recipes.bearings_files import file_name, weights_file
-from mdpf.recipes.bearings_study import work_off
+from mdpf.recipes.filing import weights_file
 from mdpf.recipes.house import SIZES, Config, load_run, networks, split
 from mdpf.recipes.house_study import EXPERIMENT, PARTICLES_AT_A_TIME, describe
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
+from mdpf.recipes.studies import Place, work_off
 from mdpf.resamplers import Discrete
 from mdpf.selection import systematic
 from mdpf.spaces import wrap
@@ -314,6 +314,6 @@ def _search_part(weights: Path, method: str, setting: str, folder: Path, count: 
     return Part(name, lambda until: judge(weights, setting, folder, count, scope, device=device), path.exists)
 
 
-def run(folder: Path, *, device: str = "cpu", minutes: float | None = None, scope: Scope | None = None) -> Outcome:
-    """Do what is left, as far as the time suffices."""
-    return work_off(parts(folder, device=device, scope=scope or Scope()), folder, device=device, minutes=minutes, jobs=1)
+def run(place: Place, *, scope: Scope | None = None) -> Outcome:
+    """Do what is left, as far as the time suffices, one part at a time."""
+    return work_off(parts(place.folder, device=place.device, scope=scope or Scope()), replace(place, jobs=1))

@@ -8,7 +8,6 @@ log-likelihood plus 2 log 0.02, some 7.82 less, is ours, whatever else it holds.
 import math
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,17 +20,13 @@ from mdpf import metrics
 from mdpf.evaluation import results
 from mdpf.evaluation.evaluate import Filter, evaluate
 from mdpf.evaluation.results import Result, provenance
-from mdpf.models import take_run
-from mdpf.recipes.bearings_files import Filing, filing, weights_file
-from mdpf.recipes.bearings_study import work_off
+from mdpf.recipes.filing import Filing, filing
 from mdpf.recipes.house import BATCHES, PRESETS, SIZES, Config, split, train
-from mdpf.recipes.maze_study import clear
-from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
+from mdpf.recipes.studies import Place, clear, report, rounded, rows, trainings, work_off
 from mdpf.tasks.homes import task as homes
 from mdpf.tasks.homes import walks
 from mdpf.tasks.homes.task import METRES
-from mdpf.training import fit, weights
 from mdpf.training.deadline import Deadline
 
 EXPERIMENT = "house"
@@ -53,8 +48,6 @@ BEGINNING = 120.0
 PERCENTS = (25, 50, 75)
 PER_METRE = ("rmse", "rmse_paper", "position_rmse")
 PER_SQUARE_METRE = ("nll", "nll_paper")
-
-Watch = Callable[[str, fit.Epoch], None]
 
 
 @dataclass(frozen=True)
@@ -90,47 +83,19 @@ def describe(config: Config) -> dict[str, Any]:
     return asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict(), "units": units}
 
 
-def study(
-    config: Config,
-    folder: Path,
-    *,
-    work: Path,
-    device: str = "cpu",
-    data: Path | None = None,
-    where: Filing | None = None,
-    watch: fit.Watch | None = None,
-    until: Deadline | None = None,
-) -> list[Path]:
-    """Train a method, judge every run, and write its result files and weights into ``folder``.
+def study(config: Config, place: Place, *, where: Filing | None = None, until: Deadline | None = None) -> list[Path]:
+    """Train a method, judge every run, and write its result files and weights; see ``bearings_study.study``."""
+    notes, where = describe(config), where or filing(EXPERIMENT, config.method)
+    where.done(place.folder, notes)  # Another configuration is refused before any work is done.
+    told = place.told(where.title)
+    trained = train(config, place.checkpoints, data=place.data, device=place.device, watch=told, until=until)
 
-    Args:
-        config: What to train.
-        folder: Where results and weights are written.
-        work: Where checkpoints are kept.
-        device: Where to compute.
-        data: Where the data are kept; in ``work`` by default.
-        where: What results are filed under; as the table of methods has it by default.
-        watch: Is told about every epoch.
-        until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
-    """
-    notes, where = describe(config), where or house_filing(config.method)
-    where.done(folder, notes)  # Another configuration is refused before any work is done.
-    trained = train(config, work, data=data, device=device, watch=watch, until=until)
-    stages, paths = list(trained.filters), []
-    for setting, stage in where.stages.items():
-        began = time.monotonic()
-        found = judge(trained.filters[stage], config, runs=config.runs, device=device)
-        runs = [_run(config, run, found) for run in range(config.runs)]
-        earlier = stages[: stages.index(stage) + 1]
-        seconds = {name: value for name, value in trained.seconds.items() if name.split(",")[0] in earlier}
-        seconds["evaluation"] = time.monotonic() - began
-        result = Result(EXPERIMENT, where.method, runs, notes, provenance(seconds, device=device), setting)
-        path = weights_file(folder, where.method, setting)
-        # The result comes last: where it is, all is there.
-        filter = take_run(trained.filters[stage], result.median_run()).cpu()
-        weights.save(path, filter, {"task": "homes", **asdict(config), "runs": 1})
-        paths += [results.save(result, folder), path]
-    return paths
+    def judged(filter: Filter) -> list[dict[str, Any]]:
+        found = judge(filter, config, runs=config.runs, device=place.device)
+        return rows(config.seed, config.runs, **found._asdict())
+
+    description = {"task": "homes", **asdict(config), "runs": 1}
+    return report(trained, where, place, notes, judged, description=lambda median: description)
 
 
 def judge(
@@ -186,8 +151,8 @@ def reckon(config: Config, folder: Path) -> Path:
         "lost": (position[:, -1].sqrt() > problem.limit_lost).float().mean(),
     }
     curves = {
-        "position_rmse": _rounded(position.mean(0).sqrt() * METRES),
-        "position_median": _rounded(position.sqrt().quantile(0.5, 0) * METRES),
+        "position_rmse": rounded(position.mean(0).sqrt() * METRES),
+        "position_median": rounded(position.sqrt().quantile(0.5, 0) * METRES),
     }
     run = {"seed": config.seed, "metrics": {name: value.item() for name, value in numbers.items()}, "curves": curves}
     notes = {"preset": config.preset, "seed": config.seed, "sizes": SIZES[config.preset]._asdict()}
@@ -204,65 +169,25 @@ def in_metres(found: dict[str, Tensor]) -> dict[str, Tensor]:
     return converted
 
 
-def _run(config: Config, run: int, found: Judged) -> dict[str, Any]:
-    """What a result file holds about a run."""
-
-    def plain(part: dict[str, Tensor]) -> dict[str, Any]:
-        return {name: value[run].tolist() if value[run].ndim == 0 else _rounded(value[run]) for name, value in part.items()}
-
-    kept = {name: plain(part) for name, part in found._asdict().items()}
-    return {"seed": 1000 * config.seed + run, **kept}
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return [round(value, 4) for value in values.tolist()]
-
-
-def house_filing(method: str, name: str = "default") -> Filing:
-    """Where the results of a method, in one of its settings, go."""
-    return replace(filing(method, name), experiment=EXPERIMENT)
-
-
-def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch: Watch | None, scope: Scope) -> list[Part]:
+def parts(configs: list[Config], place: Place, scope: Scope) -> list[Part]:
     """Everything there is to do, what matters most first."""
-    methods = {config.method: config for config in configs}
-    found = []
-    for config in configs if scope.default else ():
-        # Whoever starts from a method that is not asked for trains it along.
-        needs = tuple(name for name in (METHODS[config.method].starts_from,) if name in methods)
-        found.append(_training(config, folder, work, device, watch, needs=needs))
-    for name in scope.settings:
-        method, changes = SETTINGS[name]
-        if method in methods:
-            found.append(_training(replace(methods[method], **changes), folder, work, device, watch, name=name))
-    reckoning = folder / f"{RECKONING}.json"
+    settings = {name: SETTINGS[name] for name in scope.settings}
+    found = trainings(configs, settings, partial(_training, place), default=scope.default)
+    reckoning = place.folder / f"{RECKONING}.json"
     if scope.default:
-        found.append(Part(RECKONING, lambda until: reckon(configs[0], folder), reckoning.exists))
+        found.append(Part(RECKONING, lambda until: reckon(configs[0], place.folder), reckoning.exists))
     return found
 
 
-def _training(
-    config: Config,
-    folder: Path,
-    work: Path,
-    device: str,
-    watch: Watch | None,
-    *,
-    needs: tuple[str, ...] = (),
-    name: str = "default",
-) -> Part:
-    plain, where = name == "default", house_filing(config.method, name)
-    title = config.method if plain else f"{config.method} ({name})"
+def _training(place: Place, config: Config, *, needs: tuple[str, ...] = (), name: str = "default") -> Part:
+    where, own = filing(EXPERIMENT, config.method, name), replace(place, own="" if name == "default" else name)
 
     def do(until: Deadline) -> None:
-        told, own = None if watch is None else partial(watch, title), work if plain else work / name
-        if not plain:
-            _lend(work / "measurement", own / "measurement", config)
-        study(config, folder, work=own, data=work / "data", device=device, where=where, watch=told, until=until)
-        clear(config.method, own)
+        _lend(place.checkpoints / "measurement", own.checkpoints / "measurement", config)
+        study(config, own, where=where, until=until)
+        clear(config.method, own.checkpoints)
 
-    seconds = BEGINNING if torch.device(device).type == "cuda" else 0.0
-    return Part(title, do, lambda: where.done(folder, describe(config)), needs, seconds)
+    return Part(where.title, do, lambda: where.done(place.folder, describe(config)), needs, place.guess(BEGINNING))
 
 
 def _lend(source: Path, target: Path, config: Config) -> None:
@@ -273,20 +198,14 @@ def _lend(source: Path, target: Path, config: Config) -> None:
 
 
 def run(
-    folder: Path,
+    place: Place,
     *,
-    work: Path,
     methods: tuple[str, ...] = ORDER,
     runs: int = 1,
     seed: int = 0,
     preset: str = "fast",
-    device: str = "cpu",
-    minutes: float | None = None,
-    jobs: int | None = None,
-    watch: Watch | None = None,
     scope: Scope | None = None,
 ) -> Outcome:
     """Do what is left of the study, as far as the time suffices; see ``bearings_study.run``. By default one part at a time."""
     configs = [Config(method, runs, seed, preset=preset, batch=BATCHES[preset]) for method in methods]
-    todo = parts(configs, folder, work=work, device=device, watch=watch, scope=scope or Scope())
-    return work_off(todo, folder, device=device, minutes=minutes, jobs=jobs or 1)
+    return work_off(parts(configs, place, scope or Scope()), replace(place, jobs=place.jobs or 1))

@@ -5,9 +5,8 @@ recurrent network trained on the same sequences. All are judged on sequences tha
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,25 +17,24 @@ from mdpf.evaluation import results
 from mdpf.evaluation.evaluate import Filter, evaluate
 from mdpf.evaluation.results import Result, provenance
 from mdpf.filters import RecurrentFilter
-from mdpf.models import stack_runs, take_run
+from mdpf.models import stack_runs
 from mdpf.recipes import logs
 from mdpf.recipes.blueprint import Blueprint
+from mdpf.recipes.filing import filing
 from mdpf.recipes.judging import Levels
 from mdpf.recipes.log_networks import LogNetworks
 from mdpf.recipes.logs import Config, Prepared
-from mdpf.recipes.methods import METHODS
+from mdpf.recipes.studies import Place, Watch, report
 from mdpf.recipes.vigilance import learn
 from mdpf.resamplers import Adaptive, Discrete
 from mdpf.tracking import Around, Box, Tracker, Vigilance
-from mdpf.training import fit, processes, weights
+from mdpf.training import processes
 from mdpf.training.deadline import Deadline
 
 BASELINE = "LSTM"
 DEAD_RECKONING = "dead-reckoning"
 PARTICLES_AT_A_TIME = {"cpu": 25_000, "cuda": 1_000_000}
 MANY = 1000  # Particles of dead reckoning.
-
-Watch = Callable[[str, fit.Epoch], None]
 
 
 class Outcome(NamedTuple):
@@ -62,66 +60,50 @@ def study(
     A call that was interrupted goes on; one that was not gives the same again. Without ``baselines`` the method stays alone.
     """
     prepared, notes = check(config, data, folder)
-    prepared = prepared.to(device)
-    found, paths = _trained(config, prepared, folder, folder, notes, data.stem, device, watch, until)
+    prepared, place = prepared.to(device), Place(folder, folder / "training", device, watch)
+    paths = _trained(config, prepared, place, notes, data.stem, until)
+    found = _results(paths)
     if not baselines:
         return Outcome(found, [], paths)
-    beside = folder / "baselines"
-    others: list[Result] = []
+    place = replace(place, folder=folder / "baselines")
+    others = []
     if config.method != BASELINE:
         plain = replace(config, method=BASELINE)
-        others, written = _trained(plain, prepared, beside, folder, notes | asdict(plain), data.stem, device, watch, until)
-        paths += written
+        others = _trained(plain, prepared, place, notes | asdict(plain), data.stem, until)
     if processes.rank():
         return Outcome([], [], [])
     reckoned = _dead_reckoning(config, prepared, notes, data.stem, device)
-    paths.append(results.save(reckoned, beside))
-    return Outcome(found, [*others, reckoned], paths)
+    return Outcome(found, [*_results(others), reckoned], [*paths, *others, results.save(reckoned, place.folder)])
 
 
 def check(config: Config, data: Path, folder: Path) -> tuple[Prepared, dict[str, Any]]:
     """Read the data and describe the training; a folder with results of another one is refused before any work is done."""
     prepared = logs.prepare(data, seed=config.seed)
     notes = {"task": "file", "data": data.name} | logs.describe(config, prepared)
-    for setting in METHODS[config.method].reported:
-        results.load_same(folder / _file_name(config.method, setting), notes)
+    filing(data.stem, config.method).done(folder, notes)
     return prepared, notes
 
 
 def _trained(
-    config: Config,
-    prepared: Prepared,
-    folder: Path,
-    root: Path,
-    notes: Mapping[str, Any],
-    experiment: str,
-    device: str,
-    watch: Watch | None,
-    until: Deadline | None,
-) -> tuple[list[Result], list[Path]]:
+    config: Config, prepared: Prepared, place: Place, notes: Mapping[str, Any], experiment: str, until: Deadline | None
+) -> list[Path]:
     """Train one method, judge all its runs, and write its results and the weights of its median run."""
-    settings, found, paths = METHODS[config.method].reported, [], []
-    told = None if watch is None else partial(watch, config.method)
-    trained = logs.train(config, prepared, root / "training", watch=told, until=until)
+    trained = logs.train(config, prepared, place.work, watch=place.told(config.method), until=until)
     if processes.rank():
         # The first process judges and writes.
-        return [], []
-    for setting, stage in settings.items():
-        began = time.monotonic()
-        filter = trained.filters[stage]
-        runs = judge(filter, config, prepared, prepared.test, runs=config.runs)
-        earlier = _upto(trained.filters, stage)
-        seconds = {name: value for name, value in trained.seconds.items() if name.split(",")[0] in earlier}
-        seconds["evaluation"] = time.monotonic() - began
-        result = Result(experiment, config.method, runs, dict(notes), provenance(seconds, device=device), setting)
-        alone = take_run(filter, result.median_run()).cpu()
-        content = {**notes, "runs": 1, "vigilance": _vigilance(alone, config, prepared)}
-        path = folder / "weights" / Path(_file_name(config.method, setting)).with_suffix(".safetensors").name
-        # The result comes last: where it is, all is there.
-        weights.save(path, alone, content)
-        paths += [path, results.save(result, folder)]
-        found.append(result)
-    return found, paths
+        return []
+
+    def judged(filter: Filter) -> list[dict[str, Any]]:
+        return judge(filter, config, prepared, prepared.test, runs=config.runs)
+
+    def description(median: Filter) -> dict[str, Any]:
+        return {**notes, "runs": 1, "vigilance": _vigilance(median, config, prepared)}
+
+    return report(trained, filing(experiment, config.method), place, notes, judged, description=description)
+
+
+def _results(paths: list[Path]) -> list[Result]:
+    return [results.load(path) for path in paths if path.suffix == ".json"]
 
 
 def judge(
@@ -195,12 +177,3 @@ def tracker_of(
         vigilance=vigilance,
         recover=recover,
     )
-
-
-def _upto(stages: Mapping[str, Filter], last: str) -> list[str]:
-    names = list(stages)
-    return names[: names.index(last) + 1]
-
-
-def _file_name(method: str, setting: str) -> str:
-    return f"{method}.json" if setting == "default" else f"{method}@{setting}.json"

@@ -9,7 +9,6 @@ All numbers are in the units of the paper, in which each axis of a maze is 20 lo
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,19 +20,17 @@ from torch import Tensor
 from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation import results
 from mdpf.evaluation.evaluate import Filter, evaluate
-from mdpf.evaluation.results import Result, provenance
+from mdpf.evaluation.results import Result, file_name, provenance
 from mdpf.metrics import Frames, summarise
-from mdpf.models import take_run
 from mdpf.recipes import maze_global
-from mdpf.recipes.bearings_files import Filing, file_name, weights_file
-from mdpf.recipes.bearings_study import work_off
+from mdpf.recipes.filing import Filing, filing, weights_file
 from mdpf.recipes.mazes import PRESETS, SIZES, Config, evaluation_data, load_run, train, units
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Outcome, Part
+from mdpf.recipes.studies import Place, clear, report, rows, work_off
 from mdpf.tasks.homes.walks import dead_reckoning
 from mdpf.tasks.mazes import geometry
 from mdpf.tasks.mazes import task as mazes
-from mdpf.training import fit, weights
 from mdpf.training.deadline import Deadline
 
 EXPERIMENT = "maze"
@@ -43,12 +40,10 @@ ORDER = ("MDPF", "LSTM", "TG-MDPF", "A-MDPF", "DIS-PF", "TG-PF", "IRG-MDPF", "SR
 # The paper's own methods, of which there are as many runs as in the paper; of the others there are fewer.
 OWN = ("MDPF", "A-MDPF", "TG-MDPF", "IRG-MDPF")
 RUNS, FEWER_RUNS = 5, 3
-# Judging cannot be interrupted, and is not begun with fewer seconds left; the same call goes on with it.
-JUDGING = {"cpu": 0.0, "cuda": 20.0}
+# Judging cannot be interrupted, and is not begun on a GPU with fewer seconds left; the same call goes on with it.
+JUDGING = 20.0
 # Walks at a time in an evaluation, all runs together; a GPU spends most of it on launching steps, however many walks there are.
 WALKS_AT_A_TIME = {"cpu": 20, "cuda": 2000}
-
-Watch = Callable[[str, fit.Epoch], None]
 
 
 @dataclass(frozen=True)
@@ -71,33 +66,23 @@ class Scope:
 
 
 def run(
-    folder: Path,
+    place: Place,
     *,
-    work: Path,
     methods: tuple[str, ...] = ORDER,
     runs: int | None = None,
     seed: int = 0,
     preset: str = "fast",
-    device: str = "cpu",
-    minutes: float | None = None,
-    jobs: int | None = None,
-    watch: Watch | None = None,
     scope: Scope | None = None,
     **choices: Any,  # noqa: ANN401 - whatever Config takes
 ) -> Outcome:
     """Do what is left of the study, as far as the time suffices, and say what is done and what is left.
 
     Args:
-        folder: Where results and weights are written.
-        work: Where checkpoints and data are kept until the study is complete.
+        place: Where and how.
         methods: Which ones.
         runs: Independent runs of each, trained at once; by default five of the paper's own methods and three of the others.
         seed: Of everything random.
         preset: How long to train.
-        device: Where to compute.
-        minutes: Stop in good order before so many minutes are over.
-        jobs: So many parts at once, as threads of this process; by default four on a CUDA device, one elsewhere.
-        watch: Is told about every epoch, with the name of its part.
         scope: How much there is to it.
         choices: Other choices of ``mazes.Config``, the same for all.
     """
@@ -107,24 +92,24 @@ def run(
         # All methods share one first stage.
         common = {"preset": preset, "first_runs": runs or RUNS, **choices}
         configs = [Config(method, maze, runs or (RUNS if method in OWN else FEWER_RUNS), seed, **common) for method in methods]
-        found.append(parts(configs, folder, work=work / str(maze), device=device, watch=watch, scope=scope))
+        found.append(parts(configs, replace(place, work=place.work / str(maze)), scope))
     # One method in every maze before the next method.
     todo = [part for row in zip(*found, strict=True) for part in row]
-    return work_off(sorted(todo, key=_urgency), folder, device=device, minutes=minutes, jobs=jobs)
+    return work_off(sorted(todo, key=_urgency), place)
 
 
-def parts(configs: list[Config], folder: Path, *, work: Path, device: str, watch: Watch | None, scope: Scope) -> list[Part]:
+def parts(configs: list[Config], place: Place, scope: Scope) -> list[Part]:
     """Everything there is to do in one maze."""
-    methods, where = {config.method for config in configs}, (folder, work, device, watch)
-    found = [_dead_reckoning(configs[0], folder, work, device)]
+    methods = {config.method for config in configs}
+    found = [_dead_reckoning(configs[0], place)]
     for config in configs:
         first = METHODS[config.method].starts_from
         # Whoever starts from a method that is not asked for trains it along.
-        found.append(_training(config, *where, needs=(part_name(config, first),) if first in methods else ()))
+        found.append(_training(config, place, needs=(part_name(config, first),) if first in methods else ()))
         if scope.scratch and config.method not in OWN:
-            found.append(_training(replace(config, pretrained=False), *where))
+            found.append(_training(replace(config, pretrained=False), place))
     for particles in scope.particles:
-        found += [_global(config, folder, device, particles, scope) for config in configs if config.method in scope.searching]
+        found += [_global(config, place, particles, scope) for config in configs if config.method in scope.searching]
     return found
 
 
@@ -133,12 +118,9 @@ def part_name(config: Config, method: str | None = None) -> str:
     return f"{method or config.method} in maze {config.maze}{'' if config.pretrained else ' from scratch'}"
 
 
-def filing(config: Config) -> Filing:
+def filed(config: Config) -> Filing:
     """What results are filed under: the maze is a setting."""
-    name = f"maze-{config.maze}" if config.pretrained else f"maze-{config.maze}-scratch"
-    reported = METHODS[config.method].reported
-    stages = {name if setting == "default" else f"{name}-{setting}": stage for setting, stage in reported.items()}
-    return Filing(config.method, stages, EXPERIMENT)
+    return filing(EXPERIMENT, config.method, f"maze-{config.maze}{'' if config.pretrained else '-scratch'}")
 
 
 def describe(config: Config) -> dict[str, Any]:
@@ -146,51 +128,25 @@ def describe(config: Config) -> dict[str, Any]:
     return asdict(config) | {"settings": asdict(PRESETS[config.preset]), "sizes": SIZES[config.preset]._asdict()}
 
 
-def study(
-    config: Config,
-    folder: Path,
-    *,
-    work: Path,
-    device: str = "cpu",
-    watch: fit.Watch | None = None,
-    until: Deadline | None = None,
-) -> list[Path]:
-    """Train a method in one maze, judge every run, and write its result files and weights into ``folder``."""
-    notes, where = describe(config), filing(config)
-    where.done(folder, notes)  # Another configuration is refused before any work is done.
-    data = work / "data"
-    checkpoints = work / ("pretrained" if config.pretrained else "scratch")
-    trained = train(config, checkpoints, data=data, device=device, watch=watch, until=until)
-    (until or Deadline()).require(JUDGING[torch.device(device).type], f"judging {part_name(config)}")
-    stages, paths = list(trained.filters), []
-    for setting, stage in where.stages.items():
-        began = time.monotonic()
-        filter = trained.filters[stage]
-        truth = evaluation_data(config, data, device)
-        found, blind = (judge(filter, config, given, runs=config.runs, device=device) for given in (truth, shuffled(truth)))
-        earlier = stages[: stages.index(stage) + 1]
-        seconds = {name: value for name, value in trained.seconds.items() if name.split(",")[0] in earlier}
-        seconds["evaluation"] = time.monotonic() - began
-        spent = provenance(seconds, device=device)
-        result = Result(EXPERIMENT, config.method, _rows(config, found), notes, spent, setting)
-        path = weights_file(folder, config.method, setting)
-        if config.pretrained:
-            weights.save(path, take_run(filter, result.median_run()).cpu(), {"task": "maze", **asdict(config), "runs": 1})
-            paths.append(path)
-        other = Result(EXPERIMENT, config.method, _rows(config, blind), notes, spent, f"{setting}-shuffled")
-        # The result itself comes last: where it is, all is there.
-        paths += [results.save(other, folder), results.save(result, folder)]
-    clear(config.method, checkpoints)
+def study(config: Config, place: Place, *, until: Deadline | None = None) -> list[Path]:
+    """Train a method in one maze, judge every run, and write its result files and weights."""
+    notes, where, told = describe(config), filed(config), place.told(part_name(config))
+    where.done(place.folder, notes)  # Another configuration is refused before any work is done.
+    place = replace(place, own="pretrained" if config.pretrained else "scratch")
+    trained = train(config, place.checkpoints, data=place.data, device=place.device, watch=told, until=until)
+    (until or Deadline()).require(place.guess(JUDGING), f"judging {part_name(config)}")
+    data = evaluation_data(config, place.data, place.device)
+
+    def judged(given: SequenceBatch, filter: Filter) -> list[dict[str, Any]]:
+        return rows(config.seed, config.runs, metrics=judge(filter, config, given, runs=config.runs, device=place.device))
+
+    blind = replace(where, stages={f"{setting}-shuffled": stage for setting, stage in where.stages.items()})
+    paths = report(trained, blind, place, notes, partial(judged, shuffled(data)))
+    description = {"task": "maze", **asdict(config), "runs": 1}
+    weights = (lambda median: description) if config.pretrained else None
+    paths += report(trained, where, place, notes, partial(judged, data), description=weights)
+    clear(config.method, place.checkpoints)
     return paths
-
-
-def clear(method: str, checkpoints: Path) -> None:
-    """Remove the checkpoints of a method that is done, so that less has to travel; what another one starts from stays."""
-    followers = any(other.starts_from == method for other in METHODS.values())
-    needed = {METHODS[method].reported["default"]} if followers else set()
-    for path in (checkpoints / method).glob("*.safetensors"):
-        if path.stem not in needed:
-            path.unlink()
 
 
 def judge(
@@ -241,33 +197,23 @@ def judge_dead_reckoning(config: Config, folder: Path, data: SequenceBatch) -> P
         for name, value in summarise(frames, limit=task.limit_lost).items()
         if name in ("rmse", "rmse_paper", "position_rmse", "angle_rmse", "lost")
     }
-    rows = [{"seed": config.seed, "metrics": {name: value.item() for name, value in found.items()}}]
+    runs = [{"seed": config.seed, "metrics": {name: value.item() for name, value in found.items()}}]
     spent = provenance(time.monotonic() - began, device=data.states.device)
-    return results.save(Result(EXPERIMENT, DEAD_RECKONING, rows, _reckoning_notes(config), spent, f"maze-{config.maze}"), folder)
+    return results.save(Result(EXPERIMENT, DEAD_RECKONING, runs, _reckoning_notes(config), spent, f"maze-{config.maze}"), folder)
 
 
-def _rows(config: Config, found: dict[str, Tensor]) -> list[dict[str, Any]]:
-    return [
-        {"seed": 1000 * config.seed + run, "metrics": {name: value[run].item() for name, value in found.items()}}
-        for run in range(config.runs)
-    ]
+def _training(config: Config, place: Place, *, needs: tuple[str, ...] = ()) -> Part:
+    def do(until: Deadline) -> None:
+        study(config, place, until=until)
+
+    return Part(part_name(config), do, lambda: filed(config).done(place.folder, describe(config)), needs)
 
 
-def _training(config: Config, folder: Path, work: Path, device: str, watch: Watch | None, *, needs: tuple[str, ...] = ()) -> Part:
-    title = part_name(config)
+def _dead_reckoning(config: Config, place: Place) -> Part:
+    path = place.folder / file_name(DEAD_RECKONING, f"maze-{config.maze}")
 
     def do(until: Deadline) -> None:
-        told = None if watch is None else partial(watch, title)
-        study(config, folder, work=work, device=device, watch=told, until=until)
-
-    return Part(title, do, lambda: filing(config).done(folder, describe(config)), needs)
-
-
-def _dead_reckoning(config: Config, folder: Path, work: Path, device: str) -> Part:
-    path = folder / file_name(DEAD_RECKONING, f"maze-{config.maze}")
-
-    def do(until: Deadline) -> None:
-        judge_dead_reckoning(config, folder, evaluation_data(config, work / "data", device))
+        judge_dead_reckoning(config, place.folder, evaluation_data(config, place.data, place.device))
 
     def done() -> bool:
         return results.load_same(path, _reckoning_notes(config)) is not None
@@ -280,30 +226,27 @@ def _reckoning_notes(config: Config) -> dict[str, Any]:
     return sizes | {"maze": config.maze, "conventions": config.conventions, "recordings": config.recordings}
 
 
-def _global(config: Config, folder: Path, device: str, particles: int, scope: Scope) -> Part:
+def _global(config: Config, place: Place, particles: int, scope: Scope) -> Part:
     setting = f"maze-{config.maze}-anywhere-{particles}"
     notes = describe(config) | {"test_particles": particles, "test_walks": scope.num_walks}
-    source = weights_file(folder, config.method, f"maze-{config.maze}")
+    source = weights_file(place.folder, config.method, f"maze-{config.maze}")
 
     def do(until: Deadline) -> None:
         began = time.monotonic()
         filter, trained = load_run(source)
         # Walks of their own, so that nothing is rendered that is not looked at.
-        found = maze_global.judge(filter.to(device), trained, particles, scope.num_walks, device=device)
-        rows = [{"seed": config.seed, "metrics": found}]
-        spent = provenance(time.monotonic() - began, device=device)
-        results.save(Result(EXPERIMENT, config.method, rows, notes, spent, setting), folder)
+        found = maze_global.judge(filter.to(place.device), trained, particles, scope.num_walks, device=place.device)
+        runs = [{"seed": config.seed, "metrics": found}]
+        spent = provenance(time.monotonic() - began, device=place.device)
+        results.save(Result(EXPERIMENT, config.method, runs, notes, spent, setting), place.folder)
 
     def done() -> bool:
-        return results.load_same(folder / file_name(config.method, setting), notes) is not None
+        return results.load_same(place.folder / file_name(config.method, setting), notes) is not None
 
     name = f"{config.method} anywhere in maze {config.maze} with {particles} particles"
-    return Part(name, do, done, (part_name(config),), 20.0 if torch.device(device).type == "cuda" else 0.0)
+    return Part(name, do, done, (part_name(config),), place.guess(20))
 
 
 def _urgency(part: Part) -> int:
     """Trainings of all mazes before what is left out first; dead reckoning has to wait for what they need too."""
     return next((place for place, word in enumerate(("dead reckoning", "scratch", "anywhere"), 1) if word in part.name), 0)
-
-
-__all__ = ["EXPERIMENT", "ORDER", "OWN", "Scope", "describe", "filing", "judge", "parts", "run", "shuffled", "study"]

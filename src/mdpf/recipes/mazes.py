@@ -20,15 +20,13 @@ from mdpf.data.sequences import SequenceBatch
 from mdpf.evaluation.evaluate import Filter
 from mdpf.kernels import Gaussian, Kernel, Product, VonMises
 from mdpf.metrics import FLOOR
-from mdpf.recipes import training
+from mdpf.recipes import filing, training
 from mdpf.recipes.image_networks import ImageNetworks
-from mdpf.recipes.methods import METHODS
 from mdpf.recipes.training import Preset, Trained, Training
 from mdpf.tasks.mazes import geometry, recordings
 from mdpf.tasks.mazes import task as mazes
 from mdpf.tasks.mazes.task import CLEAN, ORIGINAL, SPACE, Conventions, Sensors
 from mdpf.tasks.task import stream_seed
-from mdpf.training import weights
 from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch
 from mdpf.training.objectives import Scoring
@@ -245,14 +243,4 @@ def half_extent(config: Config) -> tuple[float, float]:
 
 def load_run(path: Path) -> tuple[Filter, Config]:
     """The filter of a weights file that the study wrote, and how it was trained."""
-    saved = weights.load(path)
-    known = {name: saved.config[name] for name in Config.__dataclass_fields__ if name in saved.config}
-    if saved.config.get("task") != "maze" or known.get("method") not in METHODS:
-        raise ValueError(
-            f"Loading a run needs weights of the maze study, got {str(path)!r} of {saved.config}. "
-            "Name a file that `mdpf reproduce maze` wrote, in the folder weights."
-        )
-    config = Config(**{**known, "bound": tuple(known["bound"])})
-    filter = METHODS[config.method].build(networks(config))
-    weights.fill(filter, saved)
-    return filter.eval(), config
+    return filing.load_run(path, Config, networks, task="maze", study="maze")

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mdpf.evaluation import results
-from mdpf.evaluation.results import Result
+from mdpf.evaluation.results import Result, file_name
 from mdpf.recipes import bearings_beyond, bearings_study, logs, logs_study
-from mdpf.recipes.bearings_files import describe, file_name
+from mdpf.recipes.filing import filing
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.parts import Part
+from mdpf.recipes.studies import Place
 from mdpf.training.deadline import Deadline
 
 # What a sweep can be made over, besides files of sequences.
@@ -96,7 +97,7 @@ def _on_file(sweep: Sweep, method: str, seed: int, folder: Path, device: str) ->
 
     def done() -> bool:
         _, notes = logs_study.check(config, data, own)
-        return None not in [results.load_same(own / file_name(method, name), notes) for name in METHODS[method].reported]
+        return filing(data.stem, method).done(own, notes)
 
     return _part(method, seed, do, done)
 
@@ -104,9 +105,10 @@ def _on_file(sweep: Sweep, method: str, seed: int, folder: Path, device: str) ->
 def _on_task(sweep: Sweep, method: str, seed: int, folder: Path, device: str) -> Part:
     config, where = bearings_beyond.named(method, seed=seed, **sweep.options)
     own = _place(folder, method, seed)
+    # The data are shared by all parts.
+    place = Place(own, folder, device, own=str(own.relative_to(folder) / "training"))
 
     def do(until: Deadline) -> None:
-        work, data = own / "training", folder / "data"
-        bearings_study.study(config, own, work=work, data=data, device=device, where=where, until=until)
+        bearings_study.study(config, place, where=where, until=until)
 
-    return _part(method, seed, do, lambda: where.done(own, describe(config)))
+    return _part(method, seed, do, lambda: where.done(own, bearings_study.describe(config)))
