@@ -75,16 +75,9 @@ def run(
     scope: Scope | None = None,
     **choices: Any,  # noqa: ANN401 - whatever Config takes
 ) -> Outcome:
-    """Do what is left of the study, as far as the time suffices, and say what is done and what is left.
+    """Do what is left of the study, as far as the time suffices; see ``bearings_study.run``.
 
-    Args:
-        place: Where and how.
-        methods: Which ones.
-        runs: Independent runs of each, trained at once; by default five of the paper's own methods and three of the others.
-        seed: Of everything random.
-        preset: How long to train.
-        scope: How much there is to it.
-        choices: Other choices of ``mazes.Config``, the same for all.
+    By default there are five runs of the paper's own methods and three of the others; ``choices`` are of all of them.
     """
     scope = scope or Scope()
     found: list[list[Part]] = []
