@@ -175,7 +175,7 @@ def test_a_captured_update_is_the_eager_one(stage):
     """Noise of camera and odometry is drawn inside the captured update, from the same stream."""
     config = mazes.Config("MDPF", runs=2, preset="tiny", particles=5)
     data = mazes.learning_data(config, "train", device="cuda")
-    data = mazes.labelled_frames(data) if stage == "measurement" else data
+    data = data.labelled_frames() if stage == "measurement" else data
     found = []
     for execution in ("eager", "captured"):
         learned = mazes.training_of(config)

@@ -22,7 +22,6 @@ from mdpf.recipes.house_networks import HouseNetworks
 from mdpf.recipes.training import Preset, Trained, Training
 from mdpf.tasks.homes import task as homes
 from mdpf.tasks.homes import walks
-from mdpf.tasks.homes.task import LABEL_EVERY
 from mdpf.training.deadline import Deadline
 from mdpf.training.fit import Watch
 from mdpf.training.objectives import Scoring
@@ -153,15 +152,8 @@ def train(
     """Train a method; it goes on from its checkpoints in ``work``, one folder for each method, and one for the data."""
     sizes, folder = SIZES[config.preset], data or work / "data"
     counts = {"train": sizes.train, "validation": sizes.validation}
-    first, second = (split(name, count, folder=folder, device=device) for name, count in counts.items())
-    single = labelled_frames(first), labelled_frames(second)
-    return training.train(training_of(config), first, second, work, single=single, watch=watch, until=until)
-
-
-def labelled_frames(batch: SequenceBatch) -> SequenceBatch:
-    """The frames with a label alone: the first stage looks at single frames."""
-    every = slice(None, None, LABEL_EVERY)
-    return SequenceBatch(batch.states[:, every].contiguous(), batch.observations[:, every].contiguous())
+    learned, validation = (split(name, count, folder=folder, device=device) for name, count in counts.items())
+    return training.train(training_of(config), learned, validation, work, watch=watch, until=until)
 
 
 def split(name: str, num_sequences: int | None = None, *, folder: Path | None = None, device: str = "cpu") -> SequenceBatch:

@@ -150,14 +150,7 @@ def train(
 ) -> Trained:
     """Train a method; it goes on from its checkpoints in ``work``, one folder for each method; the data are kept in ``data``."""
     learned, validation = (learning_data(config, name, data, device) for name in ("train", "validation"))
-    single = labelled_frames(learned), labelled_frames(validation)
-    return training.train(training_of(config), learned, validation, work, single=single, watch=watch, until=until)
-
-
-def labelled_frames(windows: SequenceBatch) -> SequenceBatch:
-    """The frames that have a label, without what was between them: all that the first stage looks at."""
-    every = mazes.LABEL_EVERY
-    return SequenceBatch(windows.states[:, ::every].contiguous(), windows.observations[:, ::every].contiguous())
+    return training.train(training_of(config), learned, validation, work, watch=watch, until=until)
 
 
 def learning_data(config: Config, name: str, folder: Path | None = None, device: str = "cpu") -> SequenceBatch:

@@ -176,7 +176,6 @@ def train(
     validation: SequenceBatch,
     work: Path,
     *,
-    single: tuple[SequenceBatch, SequenceBatch] | None = None,
     last: str | None = None,
     watch: Watch | None = None,
     until: Deadline | None = None,
@@ -188,8 +187,6 @@ def train(
         data: Sequences to learn from.
         validation: Sequences that choose the best epoch.
         work: For checkpoints, from which an interrupted training goes on: one folder for each method.
-        single: What the first stage learns from, and what chooses its best epoch; by default the frames of the same sequences that
-            have a label.
         last: The stage to end with; the last one of the method by default.
         watch: Is told about every epoch.
         until: Where this time does not suffice, all is written and ``OutOfTime`` is raised.
@@ -202,7 +199,8 @@ def train(
         options: dict[str, Any] = {"num_runs": runs, "seed": training.seed, "path": path}
         parts = data, validation
         if name == "measurement":
-            parts = single or (data.labelled_frames(), validation.labelled_frames())
+            # It looks at single frames.
+            parts = data.labelled_frames(), validation.labelled_frames()
         if name == "bandwidth" and training.held_out_bandwidth:
             # As many updates as on all the data.
             more = math.ceil(known[name].epochs * data.num_sequences / validation.num_sequences)
@@ -215,7 +213,7 @@ def train(
     if method.starts_from is not None:
         first = replace(training, method=method.starts_from)
         stage = METHODS[method.starts_from].reported["default"]
-        earlier = train(first, data, validation, work, single=single, last=stage, watch=watch, until=until)
+        earlier = train(first, data, validation, work, last=stage, watch=watch, until=until)
         adopt(filter, earlier.filters[stage])
     done: dict[str, Filter] = {}
     for name in method.stages:
