@@ -52,7 +52,7 @@ def test_targets_are_met_or_missed_and_put_beside_their_bounds(tmp_path):
         ("exponentials", {}, 2.0, "G/s"),
     )
     table = speed_targets.targets(tmp_path, "cpu")
-    assert cells(table, "training step, 1 run") == ["60 ms", "90 ms", "**missed**", "15 ms, 10,000 operators", "6"]
+    assert cells(table, "training step, 1 run, eager") == ["60 ms", "90 ms", "**missed**", "15 ms, 10,000 operators", "6"]
     assert cells(table, "resampling step, N 500, wide cloud") == ["120 ms", "64 ms", "met", "16 ms, exponentials", "4"]
     assert cells(table, "resampling step, N 25, narrow cloud") == ["3 ms", "not measured", "", "", ""]
 

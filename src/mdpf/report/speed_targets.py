@@ -164,14 +164,17 @@ TARGETS: dict[str, list[Target]] = {
         _captured(55, 0.2, shared=55),
     ],
     "cpu": [
-        Target(
-            "training step, 1 run",
-            60,
-            PROCESSOR_TIME,
-            "training",
-            "training step",
-            {"runs": 1, "execution": "eager", "threads": 1},
-            bound=_operators("training step", "eager", runs=1),
+        *(
+            Target(
+                f"training step, 1 run, {execution}",
+                60,
+                PROCESSOR_TIME,
+                "training",
+                "training step",
+                {"runs": 1, "execution": execution, "threads": 1},
+                bound=_operators("training step", "eager", runs=1) if execution == "eager" else lambda files: None,
+            )
+            for execution in ("eager", "compiled")
         ),
         *(
             _resampling(count, at_most, cloud)
