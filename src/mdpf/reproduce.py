@@ -34,6 +34,7 @@ from mdpf.report import events, house_figures, maze_figures, progress, style
 from mdpf.report import shifting as shifting_figure
 from mdpf.report import timing as timing_figure
 from mdpf.report import toy as toy_figure
+from mdpf.tasks.mazes import geometry
 
 CONSOLE = Console()
 
@@ -49,6 +50,7 @@ class Choices(NamedTuple):
         jobs: How many parts to compute at once, where there are several.
         work: The folder for what is needed to go on.
         methods: Which methods, where a figure compares several; ``None`` for all of them.
+        mazes: Which mazes, by number; ``None`` for all of them.
         recordings: A folder with published recordings, to be used in place of what is rendered here.
     """
 
@@ -59,6 +61,7 @@ class Choices(NamedTuple):
     jobs: int | None = None
     work: Path = Path("runs")
     methods: tuple[str, ...] | None = None
+    mazes: tuple[str, ...] | None = None
     recordings: Path | None = None
 
 
@@ -149,7 +152,10 @@ _run_house_modes = _study(house_modes.run, heeds=())
 def _run_maze(folder: Path, choices: Choices) -> object:
     # On the published recordings everything is as it was published: scales, actions, and how far one moves between frames.
     published = {"recordings": str(choices.recordings), "conventions": "original", "bound": (7.0, 7.0, 1.0, 1.0)}
-    return _study(maze_study.run, **({} if choices.recordings is None else published))(folder, choices)
+    options: dict[str, Any] = {} if choices.recordings is None else published
+    if choices.mazes is not None:
+        options["scope"] = maze_study.Scope(mazes=tuple(map(int, choices.mazes)))
+    return _study(maze_study.run, **options)(folder, choices)
 
 
 def _run_maze_panels(folder: Path, choices: Choices) -> object:
@@ -203,7 +209,13 @@ PROCESSOR = {"device": ("auto", "cpu")}
 MINUTES = {"device": ANY, "minutes": ANY}
 STUDY = {"seeds": ANY, **MINUTES, "jobs": ANY}
 BEARINGS = {**STUDY, "methods": bearings_study.ORDER, "preset": tuple(bearings.PRESETS)}
-MAZES = {**STUDY, "methods": maze_study.ORDER, "preset": tuple(mazes.PRESETS), "recordings": ANY}
+MAZES = {
+    **STUDY,
+    "methods": maze_study.ORDER,
+    "preset": tuple(mazes.PRESETS),
+    "mazes": tuple(map(str, geometry.NUMBERS)),
+    "recordings": ANY,
+}
 HOMES = {**STUDY, "methods": house_study.ORDER, "preset": tuple(house.PRESETS)}
 
 FIGURES = {

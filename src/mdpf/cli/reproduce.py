@@ -21,6 +21,7 @@ def reproduce_figure(
     minutes: Annotated[float | None, typer.Option(help="Stop in good order before; the same call goes on.", min=0)] = None,
     jobs: Annotated[int | None, typer.Option(help="How many methods to train at once.", min=1)] = None,
     methods: Annotated[str | None, typer.Option(help="Only these methods, in this order: MDPF,TG-PF.")] = None,
+    mazes: Annotated[str | None, typer.Option(help="Only these mazes, by number: 1,3.")] = None,
     work: Annotated[Path, typer.Option(help="The folder for checkpoints.")] = Path("runs"),
     recordings: Annotated[
         Path | None, typer.Option(help="A folder with nav01_train.npz and so on: published walks in place of rendered ones.")
@@ -33,9 +34,9 @@ def reproduce_figure(
     from mdpf.data.atomic import check_folder
     from mdpf.recipes import travel
 
-    named = methods and tuple(word.strip() for word in methods.split(","))
-    wanted = {"seeds": seeds, "preset": preset, "device": device, "minutes": minutes, "jobs": jobs, "methods": named}
-    given: dict[str, Any] = {name: value for name, value in (wanted | {"recordings": recordings}).items() if value is not None}
+    wanted = {"seeds": seeds, "preset": preset, "device": device, "minutes": minutes, "jobs": jobs, "recordings": recordings}
+    wanted |= {"methods": _words(methods), "mazes": _words(mazes)}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     _check(figure, given)
     if redraw and given:
         raise ValueError(f"mdpf reproduce --redraw needs no --{next(iter(given))}: it computes nothing. Leave one of them out.")
@@ -61,6 +62,10 @@ def reproduce_figure(
                     OUT.print(f"Packed {pack}" + (f", without {', '.join(stayed)}" if stayed else "") + ".", highlight=False)
         for path in entry.draw(folder):
             OUT.print(f"Wrote {path}.", highlight=False)
+
+
+def _words(listed: str | None) -> tuple[str, ...] | None:
+    return None if listed is None else tuple(word.strip() for word in listed.split(","))
 
 
 def _check(figure: str, given: dict[str, Any]) -> None:
