@@ -6,6 +6,7 @@ import torch
 from mdpf.evaluation import beliefs, results
 from mdpf.evaluation.results import Result
 from mdpf.recipes import maze_panels, mazes
+from mdpf.recipes.methods import METHODS
 from mdpf.report import maze_figures, maze_tables
 from mdpf.tasks.mazes import geometry
 
@@ -60,7 +61,7 @@ def test_everything_that_is_there_is_drawn(folder, tmp_path):
 def test_panels_show_walls_and_images(tmp_path):
     config = mazes.Config("MDPF", maze=1, particles=5)
     torch.manual_seed(0)
-    filter = mazes.METHODS["MDPF"].build(mazes.networks(config)).eval()
+    filter = METHODS["MDPF"].build(mazes.networks(config)).eval()
     walk = mazes.mazes.task(1).split("evaluation", num_sequences=1, length=6)
     found = maze_panels.believe(filter, config, walk)
     assert len(found.scene["walls"]) == len(geometry.read(1).walls)
