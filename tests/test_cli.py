@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mdpf import cli
+from mdpf.tasks import TASKS
 
 
 def call(*words):
@@ -103,9 +105,10 @@ def test_debug_shows_the_error_itself():
 
 def test_lists_are_printed(capsys):
     assert call("tasks") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(TASKS)  # One line each, however narrow the terminal.
     assert call("methods") == 0
     out = capsys.readouterr().out
-    assert "bearings" in out
     assert "A-MDPF" in out
     assert "A-MDPF+" in out
 
@@ -115,7 +118,7 @@ def test_data_is_written_and_understood(capsys, tmp_path):
     assert call("data", "bearings", "--split", "validation", "--out", str(path)) == 0
     assert call("check", str(path)) == 0
     out = capsys.readouterr().out
-    assert "1000 sequences of 17 to 17 frames" in out
+    assert "1000 sequences of 17 frames; ready" in out
     assert "theta (angle)" in out
 
 
@@ -127,6 +130,16 @@ def test_brackets_are_printed_as_they_are(capsys, tmp_path, monkeypatch):
     written, found = capsys.readouterr().out.splitlines()
     assert written == "Wrote cars [n].npz."
     assert found.startswith("error: Reading 'walk [n, d].npz' needs ")
+
+
+def test_check_does_not_call_a_doubtful_file_ready(capsys, tmp_path):
+    path = tmp_path / "degrees.npz"
+    space = '{"coordinates": [{"name": "theta", "angle": true}]}'
+    np.savez(path, states=90.0 + np.arange(6.0).reshape(2, 3, 1), observations=np.arange(6.0).reshape(2, 3, 1), space=space)
+    assert call("check", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "convert them with np.deg2rad" in out
+    assert "2 sequences of 3 frames; it can be trained on, but see the warnings." in out
 
 
 def test_check_of_a_broken_file_is_code_2(capsys, tmp_path):

@@ -212,6 +212,8 @@ def test_json_of_data_files_is_read():
         '{"coordinates": [{"angle": true}]}',
         '{"coordinates": [{"name": 1}]}',
         '{"coordinates": [{"name": "x", "angle": "false"}]}',
+        '{"coordinates": [{"name": "x", "angel": true}]}',
+        '{"coordinates": [{"name": "x", "type": "angle"}]}',
         None,
     ],
 )

@@ -71,6 +71,8 @@ class StateSpace:
             entries = json.loads(text)["coordinates"]
             if not all(isinstance(entry["name"], str) and isinstance(entry.get("angle", False), bool) for entry in entries):
                 raise TypeError("a name is a string, angle is true or false")
+            if any(not {"name", "angle"}.issuperset(entry) for entry in entries):
+                raise TypeError("a coordinate has a name, and angle if it is one; a word that is misspelled would make it linear")
             coordinates = tuple(Coordinate(entry["name"], entry.get("angle", False)) for entry in entries)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"StateSpace.from_json needs text such as {example}, got {str(text)[:200]!r}.") from error

@@ -51,6 +51,13 @@ def test_assert_mean_rejects_without_power(draws):
         assert_mean(draws, 0.0, max_se=0.01)
 
 
+def test_assert_mean_without_power_says_how_far_off_the_mean_is_all_the_same(draws):
+    with pytest.raises(AssertionError, match=r"no power, .* or mend the mean: got \d+\.\d+ at index \[\d\], expected 1 \(z = "):
+        assert_mean(draws + 10, 1.0, max_se=0.01)
+    with pytest.raises(AssertionError, match=r"a tamer quantity$"):
+        assert_mean(draws, 0.0, max_se=0.01)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_assert_mean_rejects_what_is_not_finite(draws, value):
     draws[7, 1] = value

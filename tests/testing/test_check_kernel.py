@@ -103,6 +103,11 @@ def test_check_kernel_accepts_what_is_right(generator):
     check_kernel(broken(VonMises), generator=generator)
 
 
+def test_check_kernel_asks_for_double_precision(generator):
+    with pytest.raises(ValueError, match=r"got torch\.float32\. .* make them with dtype=torch\.float64\.$"):
+        check_kernel(Gaussian(torch.ones(1)), generator=generator)
+
+
 class Laplace(NamedTuple):
     """A correct kernel of somebody else's, with no more than the protocol asks for."""
 

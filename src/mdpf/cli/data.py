@@ -35,7 +35,10 @@ def check(path: Annotated[Path, typer.Argument(help="A file of sequences.")]) ->
     if not summary.ok:
         raise typer.Exit(2)
     shortest, longest = summary.lengths
-    OUT.print(f"{summary.num_sequences} sequences of {shortest} to {longest} frames; ready to train on.", highlight=False)
+    doubtful = any(finding.severity == "warning" for finding in summary.findings)
+    state = "it can be trained on, but see the warnings" if doubtful else "ready to train on"
+    lengths = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
+    OUT.print(f"{summary.num_sequences} sequences of {lengths} frames; {state}.", highlight=False)
     kind = "images" if summary.image else "vectors"
     OUT.print(f"observations: {kind} {list(summary.observation)}, {summary.observed:.0%} of the frames", highlight=False)
     OUT.print(f"labels: {summary.labelled:.0%} of the frames; actions: {summary.action_dim or 'none'}", highlight=False)

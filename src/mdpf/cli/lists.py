@@ -9,7 +9,7 @@ def tasks() -> None:
     from mdpf.tasks import TASKS
 
     for name, make in TASKS.items():
-        OUT.print(f"[bold]{name:10}[/bold] {(make.__doc__ or '').strip().splitlines()[0]}", markup=True)
+        OUT.print(f"[bold]{name:10}[/bold] {(make.__doc__ or '').strip().splitlines()[0]}", markup=True, soft_wrap=True)
 
 
 @app.command()
@@ -19,6 +19,6 @@ def methods() -> None:
     from mdpf.recipes.methods import METHODS
 
     for name, method in METHODS.items():
-        OUT.print(f"[bold]{name:10}[/bold] {method.summary}", markup=True)
+        OUT.print(f"[bold]{name:10}[/bold] {method.summary}", markup=True, soft_wrap=True)
     for name, method in PLUS.items():
-        OUT.print(f"[bold]{name:10}[/bold] {method} with larger choices, for bearings alone", markup=True)
+        OUT.print(f"[bold]{name:10}[/bold] {method} with larger choices, for bearings alone", markup=True, soft_wrap=True)

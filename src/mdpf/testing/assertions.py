@@ -62,21 +62,25 @@ def assert_mean(
     values = samples.detach().to(torch.float64)
     truth = torch.as_tensor(expected, dtype=torch.float64, device=values.device).detach()
     mean, se = values.mean(0), values.std(0) / math.sqrt(num_replicates)
-    # Written as "not all within" because every comparison with NaN is false.
-    if not bool((se <= max_se).all()):
-        raise AssertionError(f"{what}: no power, standard error {_worst(se)} > {max_se}; use more replicates or a tamer quantity")
     bound = critical_value(max(mean.numel(), 1), num_replicates, alpha) if sigmas is None else sigmas
     rounding = 8 * torch.finfo(samples.dtype).eps * (truth.abs() + values.abs().mean(0))
     excess = (mean - truth).abs() - rounding
-    if not bool((excess <= bound * se).all()):
-        z = (excess / se).nan_to_num(math.inf)
-        place = z.flatten().argmax()
-        got, want = mean.flatten()[place], truth.expand_as(mean).flatten()[place]
-        index = [int(i) for i in torch.unravel_index(place, mean.shape)]
-        raise AssertionError(
-            f"{what}: got {float(got):.6g} at index {index}, expected {float(want):.6g} "
-            f"(z = {float(z.max()):.3g} > {bound:.3g}, standard error {float(se.flatten()[place]):.2g})"
-        )
+    # Written as "not all within" because every comparison with NaN is false.
+    powerless, rejected = (not bool(within.all()) for within in (se <= max_se, excess <= bound * se))
+    if not (powerless or rejected):
+        return
+    z = (excess / se).nan_to_num(math.inf)
+    place = z.flatten().argmax()
+    got, want = mean.flatten()[place], truth.expand_as(mean).flatten()[place]
+    index = [int(i) for i in torch.unravel_index(place, mean.shape)]
+    found = f"got {float(got):.6g} at index {index}, expected {float(want):.6g}"
+    if powerless:
+        reason = f"no power, standard error {_worst(se)} > {max_se}; use more replicates or a tamer quantity"
+        # Whoever is far off should look there first: what is wrong often varies too much as well.
+        raise AssertionError(f"{what}: {reason}" + (f", or mend the mean: {found} (z = {float(z.max()):.3g})" if rejected else ""))
+    raise AssertionError(
+        f"{what}: {found} (z = {float(z.max()):.3g} > {bound:.3g}, standard error {float(se.flatten()[place]):.2g})"
+    )
 
 
 def assert_decays(

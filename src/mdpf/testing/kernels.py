@@ -48,6 +48,12 @@ def check_kernel(kernel: Kernel, *, generator: Generator) -> None:
     Raises:
         AssertionError: With the promise that is broken.
     """
+    kinds = {leaf.dtype for leaf in pytree.tree_leaves(kernel)}
+    if kinds != {torch.float64}:
+        raise ValueError(
+            f"check_kernel needs a kernel whose parameters are torch.float64, got {', '.join(sorted(map(str, kinds)))}. "
+            "It compares to nine digits and differentiates numerically; make them with dtype=torch.float64."
+        )
     check_density(kernel, generator=generator)
     check_randomness(kernel, generator=generator)
     check_draws(kernel, generator=generator)
