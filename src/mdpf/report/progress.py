@@ -14,8 +14,14 @@ from mdpf.training.fit import Epoch
 
 
 @contextmanager
-def epochs(console: Console) -> Iterator[Callable[[Epoch], None]]:
-    """Show a bar for every stage that reports its epochs; gives the function to report them to."""
+def epochs(console: Console, *, every: int = 10) -> Iterator[Callable[[Epoch], None]]:
+    """Show a bar for every stage that reports its epochs; gives the function to report them to.
+
+    Where nobody watches (a log file), a line for one epoch in ``every`` takes the place of the bars.
+    """
+    if not console.is_terminal:
+        yield partial(_print_epoch, console, every)
+        return
     columns = (
         TextColumn("{task.description:22}"),
         BarColumn(bar_width=30),
@@ -38,22 +44,16 @@ def epochs(console: Console) -> Iterator[Callable[[Epoch], None]]:
 
 @contextmanager
 def trainings(console: Console, *, every: int = 10) -> Iterator[Callable[[str, Epoch], None]]:
-    """As ``epochs`` for several methods at once; gives the function to report name and epoch to.
-
-    Where nobody watches (a log file), a line for one epoch in ``every`` takes the place of the bars.
-    """
-    if not console.is_terminal:
-        yield partial(_print_epoch, console, every)
-        return
-    with epochs(console) as watch:
+    """As ``epochs`` for several methods at once; gives the function to report name and epoch to."""
+    with epochs(console, every=every) as watch:
         yield lambda name, epoch: watch(epoch._replace(stage=f"{name} {epoch.stage}"))
 
 
-def _print_epoch(console: Console, every: int, name: str, epoch: Epoch) -> None:
+def _print_epoch(console: Console, every: int, epoch: Epoch) -> None:
     if epoch.number % every and epoch.number not in (1, epoch.epochs):
         return
     console.print(
-        f"{name} {epoch.stage} {epoch.number}/{epoch.epochs}: loss {median(epoch.train):.3f}, "
+        f"{epoch.stage} {epoch.number}/{epoch.epochs}: loss {median(epoch.train):.3f}, "
         f"validation {median(epoch.validation):.3f}, skipped {sum(epoch.skipped):.0f}, {epoch.seconds:.2f} s",
         highlight=False,
         soft_wrap=True,
