@@ -36,7 +36,14 @@ def call(*words):
         (("reproduce", "bearings-paper", "--preset", "fast"), "bearings-paper needs no --preset, got fast. It heeds --seeds"),
         (("reproduce", "bearings", "--methods", "MDPF,MDPF"), "needs methods that differ, got MDPF, MDPF."),
         (("reproduce", "shifting", "--redraw", "--device", "cpu"), "--redraw needs no --device"),
-        (("diagnose", "nothing"), "needs a known model, got 'nothing'."),
+        (
+            ("train", "homes", "MDPF"),
+            "got 'homes', whose images are rendered while it is learned. `mdpf reproduce house --methods MDPF`",
+        ),
+        (
+            ("diagnose", "nothing"),
+            "diagnose needs linear-gaussian, bimodal, bearings or a trained run, got 'nothing', which is none",
+        ),
         (("diagnose", "nothing.safetensors"), "nothing.safetensors"),
         (("diagnose", "."), "needs a run folder with one weights file, got none in '.'"),
         (("reproduce", "shifting", "--redraw", "--out", "nowhere"), "IRG.json"),

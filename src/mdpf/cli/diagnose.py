@@ -29,7 +29,12 @@ def diagnose(
     if Path(model).suffix == ".safetensors" or Path(model).is_dir():
         found = diagnoses.trained_run(Path(model), num_particles=particles, replicates=replicates, seed=seed)
     else:
-        found = choose("model", model, diagnoses.MODELS)(num_particles=particles, replicates=replicates, seed=seed)
+        if model not in diagnoses.MODELS:
+            raise ValueError(
+                f"mdpf diagnose needs {', '.join(diagnoses.MODELS)} or a trained run, got {model!r}, which is none of them and no "
+                "folder. Name the folder that `mdpf train` wrote, or a file of weights in it."
+            )
+        found = diagnoses.MODELS[model](num_particles=particles, replicates=replicates, seed=seed)
     OUT.print(found.table(width=OUT.width), highlight=False, markup=False)
     if figure is not None:
         OUT.print(f"Wrote {style.save(diagnosis.draw(found), figure)}.", highlight=False)
