@@ -54,8 +54,8 @@ def _train_on_task(task: str, method: str, options: dict[str, Any], device: str,
     mazes = {f"maze-{number}": number for number in (1, 2, 3)}
     if task == "homes":
         raise ValueError(
-            f"mdpf train needs bearings, maze-1, maze-2, maze-3 or a file of sequences, got {task!r}, whose images are rendered while "
-            f"it is learned. `mdpf reproduce house --methods {method}` trains a method on it."
+            f"mdpf train needs bearings, maze-1, maze-2, maze-3 or a file of sequences, got {task!r}, whose images are rendered "
+            f"while it is learned. `mdpf reproduce house --methods {method}` trains a method on it."
         )
     choose("task", task, {"bearings": 0, **mazes})
     if task in mazes:
