@@ -134,6 +134,28 @@ def test_far_and_wide_clouds_keep_their_digits(spread, origin, generator):
         assert (ours - theirs).norm() < 1e-3 * theirs.norm()
 
 
+@pytest.mark.parametrize("distance", [1e3, 1e5, 1e7, 1e12])
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_a_query_far_from_everything_is_pulled_as_by_one_component(implementation, distance, dtype, generator):
+    """Its log-density has no digits left to compare scores with; the responsibilities must sum to one all the same."""
+    scale, concentration = (torch.tensor(each, dtype=dtype, requires_grad=True) for each in ([0.5, 2.0], [3.0]))
+    kernel = Product((Gaussian(scale), VonMises(concentration)))
+    _, locs, log_weights = make(generator, kernel, n=7, dtype=dtype)
+    x = torch.tensor([[distance, -distance, 0.3], [0.1, 0.2, 0.3]], dtype=dtype).requires_grad_()
+    to_x, to_locs, to_log_weights, to_scale = torch.autograd.grad(
+        mixture_log_prob(x, locs, log_weights, kernel, implementation=implementation).sum(), [x, locs, log_weights, scale]
+    )
+    # The components lie within five of the origin, which moves what is compared by at most so many parts of the distance.
+    within = {"rtol": 10 / distance + 1e-5, "atol": 0.0}
+    pull = torch.tensor([distance / 0.5**2, -distance / 2.0**2], dtype=dtype)
+    torch.testing.assert_close(to_log_weights.sum(), torch.tensor(2.0, dtype=dtype))
+    torch.testing.assert_close(to_x[0, :2], -pull, **within)
+    torch.testing.assert_close(to_locs[:, :2].sum(0), pull, **(within | {"atol": 20.0}))
+    torch.testing.assert_close(to_scale, torch.tensor([distance**2 / 0.5**3, distance**2 / 2.0**3], dtype=dtype), **within)
+    (near,) = torch.autograd.grad(mixture_log_prob(x[1:], locs, log_weights, kernel, implementation="reference").sum(), x)
+    torch.testing.assert_close(to_x[1], near[1], rtol=1e-4, atol=1e-4)
+
+
 def test_narrow_wide_and_immense_clouds_take_the_form_that_suits_them():
     def form(spread, dtype=torch.float32):
         cloud = torch.tensor([[[-spread, spread], [-1.0, 1.0]]], dtype=dtype)

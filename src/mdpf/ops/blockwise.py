@@ -1,7 +1,8 @@
 """Blocks of pairs in the cache: memory for one block, whatever the number of pairs.
 
 Forward, a block costs a matrix product for the scores, their largest, an exponential and a sum. The backward pass computes scores
-relative to the known outcome, so that their exponentials are the responsibilities, and one more product, their moments.
+relative to the known outcome, so that their exponentials are the responsibilities, and one more product, their moments. Only at
+queries so far out that the outcome has no digits left for that is the largest score of each looked for again.
 """
 
 import math
@@ -87,8 +88,12 @@ def _backward(
     rows = pairs.expanded.query.clone()
     pairs.expanded.query[:, -2].sub_(torch.where(defined, outcome * LOG2_E, torch.inf))
     sums = Sums.start(pairs, grad, with_x)
+    rough = _is_rough(outcome, defined)
     for block in pairs.buffers.walk():
-        probabilities = _power_of_two_(pairs.scores(block))
+        scores = pairs.scores(block)
+        if rough:
+            scores.sub_(scores.amax(-1, keepdim=True).clamp_min_(torch.finfo(x.dtype).min))
+        probabilities = _power_of_two_(scores)
         _add_expanded(sums, pairs, block, probabilities, rows, with_x)
         for dim in pairs.direct:
             _add_direct(sums, pairs, block, dim, probabilities, with_x)
@@ -96,6 +101,17 @@ def _backward(
     to_log_weights = sums.moments[:, -1].to(x.dtype) * LOG2_E
     to_x = sums.to_x.mT.contiguous() if with_x else sums.to_x
     return to_x, sums.to_locs.mT.contiguous(), to_log_weights, sums.to_parameters * units(kinds, like=x)
+
+
+def _is_rough(outcome: Tensor, defined: Tensor) -> bool:
+    """Whether outcomes are so large that rounding moves them by whole powers of two; always where looking would wait for a device.
+
+    Scores relative to such an outcome are relative to nothing: their exponentials overflow, or vanish altogether, until the largest
+    of each query is set to zero.
+    """
+    if outcome.device.type != "cpu" or outcome.numel() == 0:
+        return True
+    return outcome.where(defined, 0.0).abs().amax().item() > 1 / torch.finfo(outcome.dtype).eps
 
 
 def _add_expanded(sums: Sums, pairs: Pairs, block: Block, probabilities: Tensor, rows: Tensor, with_x: bool) -> None:
