@@ -8,6 +8,7 @@ import torch
 
 import mdpf
 from mdpf import kernels, resamplers, selection
+from mdpf.exact import KalmanTrajectory, kalman
 from mdpf.filters import reweight
 from mdpf.filters.belief import Belief
 from mdpf.models import FixedBandwidth
@@ -119,6 +120,43 @@ def test_adaptive_particle_filter_with_equal_heads_agrees_with_kalman():
         )
 
     check_filter(make, smooths=True)
+
+
+def test_adaptive_particle_filter_with_different_heads_agrees_with_two_kalman_updates():
+    """Beliefs travel by the second head and its kernel; the first makes of each what is reported, without a trace in the next."""
+    model = example_model(dtype=torch.float64)
+    doubtful = model._replace(emission_cov=6 * model.emission_cov)
+    data, (narrow, wide) = example_data(model), (torch.tensor(each, dtype=torch.float64) for each in ([0.3, 0.2], [0.6, 0.7]))
+    first, second = log_likelihood_of(model), log_likelihood_of(doubtful)
+    pf = mdpf.AdaptiveParticleFilter(
+        dynamics=dynamics_of(model),
+        measurement=lambda particles, feature: torch.stack([first(particles, feature), second(particles, feature)], -1),
+        bandwidth=FixedBandwidth(kernels.Gaussian(narrow)),
+        resampling_bandwidth=FixedBandwidth(kernels.Gaussian(wide)),
+        resampler=resamplers.ImportanceWeighted(),
+    )
+    found = run_replicates(pf, data, 512, 100, torch.Generator().manual_seed(5))
+
+    def choose(mask, value, other):
+        return [one.where(mask.view(2, *[1] * (one.ndim - 1)), rest) for one, rest in zip(value, other, strict=True)]
+
+    belief = reported = (model.initial_mean.expand(2, -1), model.initial_cov.expand(2, -1, -1))
+    means, covs, evidence = [], [], []
+    for t in range(data.valid.shape[1]):
+        mean, cov = belief
+        moved = kalman.predict(model, mean, cov + torch.diag(wide.square()) if t > 0 else cov, data.actions[:, t])
+        *told, log_evidence = kalman.update(model, *moved, data.observations[:, t])
+        *doubted, _ = kalman.update(doubtful, *moved, data.observations[:, t])
+        exists, sees = data.valid[:, t], (data.observed & data.valid)[:, t]
+        belief = choose(exists, choose(sees, doubted, moved), belief)
+        reported = choose(exists, choose(sees, told, moved), reported)
+        means.append(reported[0])
+        covs.append(reported[1] + torch.diag(narrow.square()))
+        evidence.append(log_evidence.where(sees, 0.0))
+    exact = KalmanTrajectory(torch.stack(means, 1), torch.stack(covs, 1), torch.stack(evidence, 1))
+    assert_small_bias(found, exact, 0.02)
+    spread = found.posterior.covariance().mean(0)
+    torch.testing.assert_close(spread, exact.covariances, rtol=0.03, atol=0.01)
 
 
 def test_filter_covariance_and_evidence_converge_at_the_root_of_n():
