@@ -83,6 +83,14 @@ def test_slice_of_a_record_is_the_noise_of_that_element(generator):
     assert torch.equal(noise.normal((1, 2), torch.zeros(()), stream), whole[1][1:2])
 
 
+def test_what_a_plan_draws_is_different_for_every_run_and_every_draw():
+    plan = noise.Plan(("normal", "uniform", "normal"), ((3, 4, 2), (3, 5), (3, 4, 2)))
+    draws = plan.draw(torch.zeros((), dtype=torch.float64), torch.Generator().manual_seed(0)).draws
+    assert [tuple(draw.shape) for draw in draws] == list(plan.shapes)
+    numbers = torch.cat([draw.flatten() for draw in draws])
+    assert numbers.unique().numel() == numbers.numel()
+
+
 def test_source_opens_noise_once_and_passes_the_rest_through(generator):
     assert isinstance(noise.source(noise.Noise(())), noise.Replay)
     for stream in (None, generator, noise.Recorder(), noise.Replay(noise.Noise(()))):
