@@ -45,7 +45,8 @@ def call(*words):
             "diagnose needs linear-gaussian, bimodal, bearings or a trained run, got 'nothing', which is none",
         ),
         (("diagnose", "nothing.safetensors"), "nothing.safetensors"),
-        (("diagnose", "."), "needs a run folder with one weights file, got none in '.'"),
+        (("diagnose", "."), "Loading a run needs a folder with weights, got '.' without."),
+        (("diagnose", "bimodal", "--data", "x.npz"), "mdpf diagnose bimodal needs no --data, got 'x.npz'."),
         (("reproduce", "shifting", "--redraw", "--out", "nowhere"), "IRG.json"),
     ],
 )

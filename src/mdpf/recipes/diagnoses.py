@@ -2,19 +2,21 @@
 
 import copy
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Generator, Tensor
 
 from mdpf import losses, noise
+from mdpf.data import SequenceBatch, cutting
 from mdpf.evaluation.diagnose import Diagnosis, diagnose
 from mdpf.exact import LinearGaussian, kalman_filter
 from mdpf.filters import AdaptiveParticleFilter, ParticleFilter, RecurrentFilter
 from mdpf.filters.generative import bootstrap
 from mdpf.kernels import Gaussian
 from mdpf.models import FixedBandwidth
-from mdpf.recipes import bearings
+from mdpf.recipes import bearings, runs, using
 from mdpf.recipes.methods import METHODS
 from mdpf.recipes.toy import BothHeads
 from mdpf.resamplers import Resampler
@@ -89,26 +91,32 @@ def bimodal_sensor(*, num_particles: int = 25, replicates: int = 64, seed: int =
     return diagnose(make_filter, parameters, loss, truth=truth, num_particles=num_particles, replicates=replicates, seed=seed)
 
 
-def weights_in(run: Path) -> Path:
-    """The weights file of a run: itself, or the only one in its folder or in the folder ``weights`` there."""
-    if not run.is_dir():
-        return run
-    found = sorted([*run.glob("*.safetensors"), *(run / "weights").glob("*.safetensors")])
-    if len(found) != 1:
-        names = ", ".join(str(path.relative_to(run)) for path in found) or "none"
-        raise ValueError(f"diagnose needs a run folder with one weights file, got {names} in {str(run)!r}. Name the file itself.")
-    return found[0]
+def trained_run(run: Path, *, data: Path | None = None, num_particles: int = 25, replicates: int = 32, seed: int = 0) -> Diagnosis:
+    """The likelihood of a trained run, part by part, against the mean of many particles.
 
-
-def trained_run(run: Path, *, num_particles: int = 25, replicates: int = 32, seed: int = 0) -> Diagnosis:
-    """The training loss of a trained run, part by part, against the mean of many particles."""
-    path = weights_in(run)
-    filter = bearings.load_run(path)
-    if isinstance(filter, RecurrentFilter):
+    Args:
+        run: The folder of a training, or a file of weights in it.
+        data: A file of sequences like those it was trained on; a run of bearings-only tracking has its own if there is none.
+        num_particles: How many particles the filters have.
+        replicates: How many gradients of each estimator.
+        seed: Of everything random.
+    """
+    opened = runs.open_run(run)
+    if isinstance(opened.filter, RecurrentFilter):
         raise ValueError(
-            f"diagnose needs a filter with particles, got the recurrent network in {str(path)!r}. It resamples nothing."
+            f"diagnose needs a filter with particles, got the recurrent network in {str(run)!r}. It resamples nothing."
         )
-    return _bearings(filter, num_particles, replicates, seed)
+    assert isinstance(opened.filter, ParticleFilter | AdaptiveParticleFilter)
+    if data is not None:
+        batch = _pieces(using.read(opened, data))
+    elif opened.config["task"] == "bearings":
+        batch = _cars()
+    else:
+        raise ValueError(
+            f"diagnose needs sequences for the run in {str(run)!r}, got none. Add --data and the file that it was trained on, or "
+            "one like it."
+        )
+    return _learning(opened.filter, batch, opened.prior, num_particles, replicates, seed)
 
 
 def untrained_bearings(*, num_particles: int = 25, replicates: int = 32, seed: int = 0) -> Diagnosis:
@@ -117,23 +125,42 @@ def untrained_bearings(*, num_particles: int = 25, replicates: int = 32, seed: i
         torch.manual_seed(seed)
         filter = METHODS["MDPF"].build(bearings.networks(bearings.Config("MDPF")))
     assert isinstance(filter, ParticleFilter)
-    return _bearings(filter, num_particles, replicates, seed)
+    return _learning(filter, _cars(), bearings_task.task().prior, num_particles, replicates, seed)
 
 
-def _bearings(filter: ParticleFilter | AdaptiveParticleFilter, num_particles: int, replicates: int, seed: int) -> Diagnosis:
-    task = bearings_task.task()
-    batch = task.split("validation", num_sequences=NUM_SEQUENCES).frames(0, LENGTH)
+def _cars() -> SequenceBatch:
+    return bearings_task.task().split("validation", num_sequences=NUM_SEQUENCES).frames(0, LENGTH)
 
+
+def _pieces(data: SequenceBatch) -> SequenceBatch:
+    """Some pieces from all over the data, each of at least two spans between labels."""
+    count = data.targets.numel() if data.valid is None else int(data.valid.sum())
+    span = math.ceil(count / max(int(data.targets.sum()), 1))
+    found = cutting.windows(data, max(LENGTH, 2 * span + 1))
+    some = torch.linspace(0, found.num_sequences - 1, min(NUM_SEQUENCES, found.num_sequences))
+    return found.take(some.round().long())
+
+
+def _learning(
+    filter: ParticleFilter | AdaptiveParticleFilter,
+    batch: SequenceBatch,
+    prior: Callable[..., Tensor],
+    num_particles: int,
+    replicates: int,
+    seed: int,
+) -> Diagnosis:
     def make_filter(resampler: Resampler) -> ParticleFilter | AdaptiveParticleFilter:
         twin = copy.copy(filter)
         twin.resampler = resampler
         return twin
 
+    later = batch.frames(1, batch.length)
+
     def loss(pf: ParticleFilter, num_particles: int, generator: Generator) -> Tensor:
-        belief = pf.init(task.prior(batch.states[:, 0], num_particles, generator=generator))
-        _, trajectory = pf(belief, batch.observations[:, 1:], generator=generator)
-        values = losses.negative_log_likelihood(trajectory.posterior, batch.states[:, 1:])
-        return values[batch.targets[:, 1:]].mean()
+        belief = pf.init(prior(batch.states[:, 0], num_particles, generator=generator))
+        masks = {"observed": later.observed, "valid": later.valid}
+        _, trajectory = pf(belief, later.observations, batch.actions, **masks, generator=generator)
+        return losses.negative_log_likelihood(trajectory.posterior, later.states)[later.targets].mean()
 
     # One parameter of each part: its last bias, or its bandwidth.
     last = {name.split(".")[0]: name for name, _ in filter.named_parameters()}

@@ -30,7 +30,7 @@ def judge(run: Run, path: Path, *, particles: int | None = None, seed: int = 0, 
     A sequence is judged from its first known state on.
     """
     began = time.monotonic()
-    data = cutting.begin_with_label(_read(run, path)).to(device)
+    data = cutting.begin_with_label(read(run, path)).to(device)
     count = particles or run.num_particles
     look = Levels(run.space)
     found = evaluate(
@@ -81,7 +81,7 @@ def track(
         device: Where to compute.
         sequences: Follow the first so many only.
     """
-    data = _read(run, path)
+    data = read(run, path)
     data = data if sequences is None else data.take(slice(0, sequences))
     count = particles or run.num_particles
     if data.num_sequences * data.length * count * run.space.dim > MOST_NUMBERS:
@@ -113,7 +113,7 @@ def track(
     return beliefs.record(initial, posterior, info, run.space, data=data, scene=run.scene)
 
 
-def _read(run: Run, path: Path) -> SequenceBatch:
+def read(run: Run, path: Path) -> SequenceBatch:
     """The sequences of a file, if they are of the kind that the run was trained on."""
     data, space = files.read(path)
     _check_space(run, path, space)
