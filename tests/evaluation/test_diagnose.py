@@ -181,6 +181,19 @@ def test_table_fits_a_terminal_of_80_columns_whatever_the_numbers():
     assert "…" not in text
 
 
+def test_hint_does_not_prefer_what_is_too_noisy_for_a_bias_to_be_found():
+    quiet = Row("Quiet", "bandwidth", bias=-0.2, bias_error=0.02, spread=0.14, signal_to_noise=3.8, truth=0.53, seconds=0.1)
+    loud = quiet._replace(estimator="Loud", bias=-0.1, bias_error=0.4, spread=3.2, signal_to_noise=0.17)
+    assert quiet.is_biased
+    assert not loud.is_biased
+    assert loud.hides_a_bias
+    hint = Diagnosis((quiet, loud), "", 25, 64).hint()
+    assert hint.startswith("Use Quiet, if any: it has the smallest bias that cannot be ruled out. None was found for Loud, but")
+    # With enough replicates to tell, it is preferred again.
+    known = loud._replace(bias=-0.01, bias_error=0.01)
+    assert Diagnosis((quiet, known), "", 25, 64000).hint().startswith("Use Loud: no bias was found")
+
+
 def test_hint_where_all_are_biased_or_undefined():
     row = Row("Soft", "decay", -5.6, 0.3, 2.4, 2.3, 5.7, 0.012)
     nan = row._replace(estimator="Broken", bias=math.nan, bias_error=math.nan, spread=math.nan)

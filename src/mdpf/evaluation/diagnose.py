@@ -84,6 +84,17 @@ class Row(NamedTuple):
         return not (abs(self.bias) <= SIGNIFICANT * self.bias_error or abs(self.bias) <= TRIFLE * abs(self.truth))
 
     @property
+    def largest_bias(self) -> float:
+        """The largest bias that cannot be ruled out, in parts of the gradient: a noisy estimator hides what it has."""
+        bound = (abs(self.bias) + SIGNIFICANT * self.bias_error) / max(abs(self.truth), 1e-300)
+        return bound if math.isfinite(bound) else math.inf
+
+    @property
+    def hides_a_bias(self) -> bool:
+        """Whether a bias as large as the gradient could go unnoticed."""
+        return SIGNIFICANT * self.bias_error > abs(self.truth)
+
+    @property
     def points_the_wrong_way(self) -> bool:
         """Whether the mean gradient goes against the true one."""
         return self.is_biased and self.bias * math.copysign(1, self.truth) < -abs(self.truth)
@@ -122,10 +133,17 @@ class Diagnosis(NamedTuple):
         estimators: dict[str, list[Row]] = {}
         for row in self.rows:
             estimators.setdefault(row.estimator, []).append(row)
-        sound = {name: rows for name, rows in estimators.items() if not any(row.is_biased for row in rows)}
+        clean = {name: rows for name, rows in estimators.items() if not any(row.is_biased for row in rows)}
+        sound = {name: rows for name, rows in clean.items() if not any(row.hides_a_bias for row in rows)}
         if sound:
             best = max(sound, key=lambda name: min(row.signal_to_noise for row in sound[name]))
-            text = f"Use {best}: no bias was found, and of those without it has the highest signal-to-noise ratio."
+            text = f"Use {best}: no bias was found, and of those without one it has the highest signal-to-noise ratio."
+        elif clean:
+            best = min(estimators, key=lambda name: max(row.largest_bias for row in estimators[name]))
+            text = (
+                f"Use {best}, if any: it has the smallest bias that cannot be ruled out. None was found for {', '.join(clean)}, "
+                "but their noise would hide one as large as the gradient; more replicates tell."
+            )
         else:
             best = min(estimators, key=lambda name: max(_relative_error(row) for row in estimators[name]))
             text = f"Every estimator is biased here; {best} has the smallest error. More particles may help."
