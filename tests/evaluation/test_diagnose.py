@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from mdpf import kernels, noise, resamplers
 from mdpf.evaluation import diagnose as diagnosis
@@ -112,6 +113,18 @@ def test_references_agree_with_the_exact_score():
         assert abs(float(reference.gradient["decay"]) - truth) < 5 * error + 0.05 * abs(truth), reference.what
     assert study.decay.item() == DECAY, "the parameters are what they were"
     assert study.decay.grad is None
+
+
+def test_finite_differences_have_their_noise_in_common():
+    """What the parameter does not touch cancels to the last digits, and leaves no error."""
+    weight = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
+
+    def loss(pf, num_particles, generator):
+        return weight.square().sum() + 100 * torch.randn((), generator=generator, dtype=torch.float64)
+
+    found = finite_differences(lambda resampler: None, {"w": weight}, loss, num_particles=1, replicates=5)
+    assert_close(found.gradient["w"], torch.tensor([4.0], dtype=torch.float64), rtol=0, atol=1e-10)
+    assert float(found.error["w"]) < 1e-10
 
 
 def test_finite_differences_of_a_loss_without_noise_are_its_derivative():

@@ -104,6 +104,24 @@ def test_filter_goes_on_from_a_belief(make_filter, make_data, generator):
     assert_same(whole, trees.tree_map(lambda left, right: torch.cat([left, right], 1), early, late))
 
 
+@pytest.mark.parametrize("adaptive", [False, True], ids=["plain", "two-headed"])
+def test_resampler_is_handed_the_mixture_itself(make_filter, make_data, adaptive, generator):
+    """Nothing is cut, copied or changed on the way: what gradient flows, the resampler alone decides."""
+    handed = []
+
+    def spy(mixture, num_particles, *, generator=None):
+        handed.append(mixture)
+        return resamplers.ImportanceWeighted()(mixture, num_particles, generator=generator)
+
+    pf = make_filter(spy, adaptive=adaptive)
+    particles, observations, actions = make_data(generator)
+    belief, _ = pf.step(pf.init(particles), observations[:, 0], actions[:, 0], generator=generator)
+    pf.step(belief, observations[:, 1], actions[:, 1], generator=generator)
+    (mixture,) = handed
+    assert all(mine is theirs for mine, theirs in zip(trees.leaves(mixture), trees.leaves(belief.resampling), strict=True))
+    assert all(leaf.requires_grad for leaf in trees.leaves(mixture))
+
+
 @pytest.mark.parametrize("truncate", [1, 2, 3])
 def test_truncation_changes_no_value_and_cuts_exactly(make_filter, make_data, truncate, generator):
     """With every observation its own leaf, which losses reach which observations says where the gradient was cut."""
