@@ -54,10 +54,11 @@ def test_squared_error_adds_coordinates_and_goes_the_short_way_round():
     kernel = Product((Gaussian(torch.ones(2)), VonMises(torch.ones(1))))
     locs = torch.tensor([[1.0, 2.0, 3.0], [3.0, 4.0, -3.0]])
     posterior = Mixture(locs, torch.tensor([0.5, 0.5]).log(), kernel)
-    # The mean of the angles 3 and -3 is pi, up to sign; from -3 that is pi - 3 away.
+    # The mean of the angles 3 and -3 is pi, up to sign; that is pi - 3 away from either of them, across the seam from one.
     expected = (2.0 - 1.0) ** 2 + (3.0 - 5.0) ** 2 + (math.pi - 3) ** 2
-    found = losses.squared_error(posterior, torch.tensor([1.0, 5.0, -3.0]))
-    torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-5, atol=1e-6)
+    for angle in (-3.0, 3.0):
+        found = losses.squared_error(posterior, torch.tensor([1.0, 5.0, angle]))
+        torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-5, atol=1e-6)
 
 
 def test_squared_error_has_the_gradient_of_the_mean(generator):

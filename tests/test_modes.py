@@ -53,6 +53,15 @@ def test_modes_across_the_seam_of_an_angle_are_one():
     assert_close(modes.points[0].abs(), torch.tensor([middle], dtype=torch.float64), rtol=0, atol=1e-2)
 
 
+def test_a_mode_on_the_seam_itself_is_one_from_both_sides():
+    locs = torch.tensor([[math.pi - 0.1], [0.1 - math.pi], [math.pi - 0.05], [0.05 - math.pi]], dtype=torch.float64)
+    mixture = Mixture(locs, torch.full((4,), 0.25).double().log(), VonMises(torch.tensor([20.0], dtype=torch.float64)))
+    modes = find_modes(mixture, num_steps=5)
+    assert int(modes.count) == 1
+    assert modes.labels.tolist() == [0] * 4
+    assert_close(modes.points[0].abs(), torch.tensor([math.pi], dtype=torch.float64), rtol=0, atol=1e-3)
+
+
 def test_modes_of_poses_tell_opposite_headings_apart():
     locs = torch.tensor([[0.0, 0.0, 3.1], [0.1, 0.0, -3.1], [0.0, 0.1, 0.0]], dtype=torch.float64)
     kernel = Product((Gaussian(torch.full((2,), 0.3).double()), VonMises(torch.tensor([20.0], dtype=torch.float64))))

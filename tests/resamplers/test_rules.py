@@ -142,6 +142,35 @@ def test_implicit_refuses_a_kernel_without_cdf():
     assert resamplers.ImportanceWeighted()(mixture, 3, generator=seeded()).points.shape == (3, 1)
 
 
+IMPLICIT_KERNELS = {
+    "gaussian": lambda width: Gaussian(width),
+    "biweight": lambda width: Biweight(2 * width),
+    "von mises": lambda width: VonMises(4 / width),
+    "pose": lambda width: Product((Gaussian(width[..., :2]), VonMises(4 / width[..., 2:]))),
+    "heading first": lambda width: Product((VonMises(4 / width[..., :1]), Epanechnikov(2 * width[..., 1:]))),
+}
+
+
+@pytest.mark.parametrize("spread", [1.0, 4.0], ids=["overlapping", "separated"])
+@pytest.mark.parametrize("kernel", IMPLICIT_KERNELS.values(), ids=IMPLICIT_KERNELS)
+def test_implicit_points_keep_their_place_in_the_distribution(kernel, spread, generator):
+    """To first order, whatever parameter moves: what it does to the transform, and does by way of the point, cancel."""
+    inputs = [
+        spread * torch.randn(4, 5, 3, generator=generator, dtype=torch.float64),
+        torch.randn(4, 5, generator=generator, dtype=torch.float64),
+        0.4 + torch.rand(4, 3, generator=generator, dtype=torch.float64),
+    ]
+    locs, logits, width = (each.requires_grad_() for each in inputs)
+    mixture = Mixture(locs, logits.log_softmax(-1), kernel(width))
+    points = resamplers.ImplicitlyReparameterized()(mixture, 6, generator=generator).points
+    cotangent = torch.randn(points.shape, generator=generator, dtype=torch.float64)
+    partly = torch.autograd.grad(mixture.distributional_transform(points.detach()), inputs, cotangent, retain_graph=True)
+    wholly = torch.autograd.grad(mixture.distributional_transform(points), inputs, cotangent)
+    for whole, part in zip(wholly, partly, strict=True):
+        assert part.abs().max() > 1e-3
+        assert_close(whole, torch.zeros_like(whole), rtol=0, atol=1e-8)
+
+
 EVERY = (
     *SAME_VALUES["copies"],
     *SAME_VALUES["draws"],
