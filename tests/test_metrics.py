@@ -36,6 +36,14 @@ def test_metrics_of_two_sequences_by_hand():
         assert float(found[name]) == pytest.approx(value, rel=1e-5), name
 
 
+def test_errors_of_angles_go_the_short_way_round():
+    states, estimates = torch.tensor([[[0.0, 0.0, 3.0]] * 2, [[0.0, 0.0, -3.0]] * 2]), torch.tensor([[[0.0, 0.0, -3.0]] * 2] * 2)
+    frames = metrics.measure(points(estimates[:, 0]), points(estimates[:, 1:]), states)
+    expected = torch.tensor([[(2 * math.pi - 6) ** 2] * 2, [0.0] * 2])
+    torch.testing.assert_close(frames.squared_angle_error, expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(frames.squared_error, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_paper_likelihood_includes_frame_0_with_its_narrow_kernel():
     """At the truth, off by two hundred narrow bandwidths, and far away at frame 1."""
     states = torch.zeros(3, 2, 3)
