@@ -111,6 +111,14 @@ def test_debug_shows_the_error_itself():
         cli.main(["--debug", "reproduce", "nothing"])
 
 
+def test_a_study_that_stops_before_there_is_anything_to_draw_has_not_failed(capsys, tmp_path):
+    words = ("reproduce", "bearings", "--methods", "MDPF", "--preset", "quick", "--minutes", "0")
+    assert call(*words, "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")) == 0
+    out, err = capsys.readouterr()
+    assert "The same command goes on with what is left." in out
+    assert err == ""
+
+
 def test_lists_are_printed(capsys):
     assert call("tasks") == 0
     lines = capsys.readouterr().out.splitlines()

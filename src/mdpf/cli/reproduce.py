@@ -32,7 +32,7 @@ def reproduce_figure(
 ) -> None:
     """Compute the results behind a figure of the paper and draw it."""
     from mdpf.data.atomic import check_folder
-    from mdpf.recipes import travel
+    from mdpf.recipes import parts, travel
 
     wanted = {"seeds": seeds, "preset": preset, "device": device, "minutes": minutes, "jobs": jobs, "recordings": recordings}
     wanted |= {"methods": _words(methods), "mazes": _words(mazes)}
@@ -50,16 +50,23 @@ def reproduce_figure(
     for name in reproduce.FIGURES if figure == "all" else (figure,):
         entry = reproduce.FIGURES[name]
         folder = out / (entry.folder or name)
+        outcome: object = None
         if not redraw:
             luggage = {"results": folder, "work": work / (entry.folder or name)}
             if unpack is not None:
                 travel.unpack(unpack, luggage)
             try:
-                entry.run(folder, choices)
+                outcome = entry.run(folder, choices)
             finally:
                 if pack is not None:
                     stayed = travel.pack(pack, luggage)
                     OUT.print(f"Packed {pack}" + (f", without {', '.join(stayed)}" if stayed else "") + ".", highlight=False)
+        if (
+            isinstance(outcome, parts.Outcome)
+            and outcome.left
+            and not {path.name for path in folder.glob("*.json")} - {"calls.json"}
+        ):
+            continue  # It stopped in good order before there was anything to draw.
         for path in entry.draw(folder):
             OUT.print(f"Wrote {path}.", highlight=False)
 
