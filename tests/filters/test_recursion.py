@@ -239,6 +239,18 @@ def test_batch_equals_each_sequence_alone(make_filter, make_data, resampler, ada
         assert_close(alone, trees.tree_map(lambda tensor, index=index: tensor[index], trajectory), 1e-10)
 
 
+def test_bandwidths_of_runs_stay_with_their_runs(generator):
+    """As many runs as sequences: what were aligned from the right would fit, and be another's."""
+    scale = torch.tensor([[0.1], [0.2], [0.3]])
+    pf = mdpf.filters.bootstrap(
+        lambda points, action, *, generator: points,
+        lambda particles, seen: -particles[..., 0].square(),
+        lambda particles: mdpf.kernels.Gaussian(scale),
+    )
+    belief, _ = pf.step(pf.init(torch.randn(3, 3, 5, 1, generator=generator)), torch.zeros(3, 3, 1), generator=generator)
+    assert_same(belief.posterior.kernel.scale, scale.unsqueeze(1).expand(3, 3, 1))
+
+
 def test_precisions_agree(make_filter, make_data, resampler, generator):
     particles, observations, actions = make_data(generator, num_steps=2)
     double, single = make_filter(resampler), make_filter(resampler, dtype=torch.float32)
