@@ -251,6 +251,30 @@ def test_bandwidths_of_runs_stay_with_their_runs(generator):
     assert_same(belief.posterior.kernel.scale, scale.unsqueeze(1).expand(3, 3, 1))
 
 
+@pytest.mark.parametrize("adaptive", [False, True], ids=["plain", "two-headed"])
+def test_gradient_of_a_whole_sequence_is_that_of_its_values(make_filter, make_data, adaptive, generator):
+    """Where resampling is a smooth function of the mixture, so is everything: no path may be missing from the gradient."""
+    smooth_rule = resamplers.OptimalTransport(num_iterations=200)
+    pf = make_filter(resamplers.Adaptive(smooth_rule, 0.5), adaptive=adaptive)
+    particles, observations, actions = make_data(generator, (2,), num_steps=3, num_particles=4)
+    observed = torch.tensor([[True, True, True], [True, False, True]])
+    _, draws = recorded(pf, pf.init(particles), observations, actions, generator, observed=observed)
+    names, values = zip(*pf.named_parameters(), strict=True)
+
+    def run(particles, observations, actions, *values):
+        parameters = dict(zip(names, values, strict=True))
+        arguments = (pf.init(particles, check_values=False), observations, actions)
+        options = {"observed": observed, "generator": draws}
+        _, trajectory = torch.func.functional_call(pf, parameters, arguments, options)
+        target = torch.zeros(2, 3, 1, 3, dtype=torch.float64)
+        # As one tensor: gradcheck passes over what requires no gradient.
+        parts = (trajectory.posterior.log_prob(target), trajectory.info.log_evidence, trajectory.posterior.locs.sin())
+        return torch.cat([part.flatten() for part in parts])
+
+    inputs = [each.detach().clone().requires_grad_() for each in (particles, observations, actions, *values)]
+    assert torch.autograd.gradcheck(run, inputs, atol=1e-4, rtol=1e-3)
+
+
 def test_precisions_agree(make_filter, make_data, resampler, generator):
     particles, observations, actions = make_data(generator, num_steps=2)
     double, single = make_filter(resampler), make_filter(resampler, dtype=torch.float32)
